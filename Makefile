@@ -1,0 +1,40 @@
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.stamp
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint docs bench clean
+
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-6s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+
+$(STAMP): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "gradproof needs Python 3.11 or newer, but '$(PYTHON)' is `$(PYTHON) --version 2>&1`." >&2; \
+	  echo "Name another one: make PYTHON=python3.11 ..." >&2; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "Installing gradproof and its tools into $(VENV) (about a minute) ..."
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e '.[torch,dev]'
+	@touch $@
+
+demo: $(STAMP) ## run the demonstration
+	$(BIN)/python examples/demo.py
+
+test: $(STAMP) ## run the tests; PYTEST_ARGS="-k locate" adds arguments
+	$(BIN)/pytest -n 2 $(PYTEST_ARGS)
+
+lint: $(STAMP) ## ruff check, ruff format --check, pyright
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright
+
+docs: $(STAMP) ## build the documentation into site/
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+bench: $(STAMP) ## measure against torch's slow mode
+	$(BIN)/python benchmarks/slow_mode.py
+
+clean: ## remove what the other targets made, except .venv
+	rm -rf build dist site .hypothesis .pytest_cache .ruff_cache
+	find src tests examples benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

@@ -1,0 +1,131 @@
+"""From a user's call to a Problem to findings to a Report."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from importlib.metadata import version
+from typing import Any
+
+from gradproof.backends import as_arguments, find_backend
+from gradproof.core.finding import Finding, Status
+from gradproof.core.options import Options
+from gradproof.core.problem import Mode, Problem
+from gradproof.core.report import Report, Spent
+from gradproof.properties import DEFAULT, PROPERTIES
+
+
+def check(
+    func: Callable[..., Any],
+    inputs: Any,
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    modes: str | Iterable[str] | None = None,
+    atol: float | None = None,
+    rtol: float | None = None,
+    nondet_tol: float = 0.0,
+    seed: int = 0,
+    properties: Iterable[str] | None = None,
+) -> Report:
+    """Check the derivatives of `func(*inputs, **kwargs)` with respect to every input that requires a gradient.
+
+    `inputs` is one tensor or a tuple of arguments, nested as they may be. `modes` names what is compared with the
+    numerical derivative: "reverse", "forward" or both; None takes reverse mode, and forward mode where the function
+    supports it. `atol` and `rtol` bound the difference of each Jacobian entry; None derives them from the dtype and,
+    for `atol`, from the largest entry. `properties` names what is checked (see `gradproof.properties`).
+
+    A wrong derivative does not raise: the report says what is wrong. A call that checks nothing does raise.
+
+    >>> import torch
+    >>> x = torch.rand(3, dtype=torch.float64, requires_grad=True)
+    >>> report = check(lambda x: x * x.detach(), x)
+    >>> report.verdict
+    <Verdict.FAIL: 'a derivative is wrong'>
+    >>> report.findings[0].input_element == report.findings[0].output_element
+    True
+    """
+    started = time.perf_counter()
+    arguments = as_arguments(inputs)
+    keywords = dict(kwargs or {})
+    wanted = _named_modes(modes)
+    names = DEFAULT if properties is None else _named_properties(properties)
+    backend = find_backend(arguments, keywords)
+    findings: list[Finding] = []
+    with backend.session(func, arguments, keywords) as session:
+        try:
+            problem = session.problem(seed)
+        except Exception as error:
+            failed = Options(seed=seed)
+            return _report(None, [raised("evaluate", error)], failed, backend.framework, started)
+        options = Options(
+            modes=wanted or session.modes(problem),
+            properties=names,
+            atol=atol,
+            rtol=rtol,
+            nondet_tol=nondet_tol,
+            seed=seed,
+        )
+        for found in investigate(problem, options):
+            findings += found
+    return _report(problem, findings, options, backend.framework, started)
+
+
+def investigate(problem: Problem, options: Options) -> Iterator[list[Finding]]:
+    """The findings of each property wanted, in the fixed order; an exception of user code is a finding too."""
+    for name, examine in PROPERTIES.items():
+        if name in options.properties:
+            findings: list[Finding] = []
+            try:
+                findings.extend(examine(problem, options))
+            except Exception as error:
+                findings.append(raised(name, error))
+            yield findings
+
+
+def raised(name: str, error: Exception) -> Finding:
+    """The finding for an exception in user code."""
+    return Finding(
+        property=name,
+        status=Status.RAISED,
+        message=f"The function or its derivative raised {type(error).__name__}: {error}",
+        cause=error,
+    )
+
+
+def _report(
+    problem: Problem | None, findings: list[Finding], options: Options, framework: str, started: float
+) -> Report:
+    cost = problem.cost if problem else None
+    return Report(
+        findings=tuple(sorted(findings, key=lambda finding: -finding.status.rank)),
+        modes=options.modes,
+        covered=tuple(block.label for block in problem.inputs.blocks) if problem else (),
+        entries=problem.inputs.size * problem.outputs.size if problem else 0,
+        cost=Spent(
+            cost.evaluations if cost else 1,
+            cost.vjps if cost else 0,
+            cost.jvps if cost else 0,
+            time.perf_counter() - started,
+        ),
+        seed=options.seed,
+        versions=tuple((name, version(name)) for name in ("gradproof", "numpy", framework)),
+    )
+
+
+def _named_modes(modes: str | Iterable[str] | None) -> tuple[Mode, ...]:
+    names = (modes,) if isinstance(modes, str) else tuple(modes or ())
+    known = [mode.value for mode in Mode]
+    for name in names:
+        if name not in known:
+            raise ValueError(f"unknown mode {name!r}: choose from {known}")
+    if modes is not None and not names:
+        raise ValueError(f"modes is empty: choose from {known}")
+    return tuple(mode for mode in Mode if mode.value in names)
+
+
+def _named_properties(properties: Iterable[str]) -> frozenset[str]:
+    names = frozenset([properties] if isinstance(properties, str) else properties)
+    unknown = sorted(names - set(PROPERTIES))
+    if unknown or not names:
+        raise ValueError(f"unknown properties {unknown}: choose from {list(PROPERTIES)}")
+    return names

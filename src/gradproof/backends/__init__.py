@@ -1,0 +1,67 @@
+"""Everything that imports a framework: user objects in, a Problem out.
+
+A backend is looked for only among the frameworks that the user has imported already.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Protocol, cast
+
+from gradproof.core.problem import Mode, Problem
+
+
+class Session(Protocol):
+    """One check of one call, while the user's state is kept safe."""
+
+    def problem(self, seed: int) -> Problem:
+        """The call as a Problem. Calls the function."""
+        ...
+
+    def modes(self, problem: Problem) -> tuple[Mode, ...]:
+        """The modes that the call supports."""
+        ...
+
+
+class Backend(Protocol):
+    """What a backend's module offers."""
+
+    framework: str
+
+    def recognises(self, values: Sequence[Any]) -> bool:
+        """Whether any of these values is this framework's."""
+        ...
+
+    def session(
+        self, func: Callable[..., Any], arguments: Sequence[Any], keywords: Mapping[str, Any]
+    ) -> AbstractContextManager[Session]:
+        """Refuse what cannot be checked, then keep the user's state safe until the end."""
+        ...
+
+
+def as_arguments(inputs: Any) -> tuple[Any, ...]:
+    """The arguments of a call: a tuple or list of them, or a lone one."""
+    if isinstance(inputs, (tuple, list)):
+        return tuple(cast(Sequence[Any], inputs))
+    return (inputs,)
+
+
+_BACKENDS = {"torch": "gradproof.backends.torch"}
+
+
+def find_backend(arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Backend:
+    """The backend whose arrays are among the arguments."""
+    values = [*arguments, *keywords.values()]
+    for framework, module in _BACKENDS.items():
+        if framework in sys.modules:
+            backend: Any = importlib.import_module(module)
+            if backend.recognises(values):
+                return backend
+    kinds = ", ".join(sorted({type(value).__name__ for value in values})) or "no arguments"
+    raise TypeError(
+        f"gradproof.check found nothing to differentiate among its inputs ({kinds}): "
+        "pass at least one torch.Tensor that requires a gradient"
+    )

@@ -1,0 +1,73 @@
+"""The call under test: a function and its arguments, with the tensors in them found wherever they are nested."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import optree
+import torch
+
+_CONTAINERS = (tuple, list, dict)
+
+
+def _flatten(tree: Any) -> tuple[list[Any], Any]:
+    leaves, spec = optree.tree_flatten(tree, none_is_leaf=True)
+    return leaves, spec
+
+
+def flatten_outputs(output: Any) -> list[Any]:
+    """What a function returned, as a flat list."""
+    if isinstance(output, torch.Tensor):
+        return [output]
+    if isinstance(output, (tuple, list)) and not any(isinstance(item, _CONTAINERS) for item in output):
+        return list(output)
+    return _flatten(output)[0]
+
+
+class Call:
+    """A function with its arguments; tensors in it can be replaced by position."""
+
+    def __init__(self, function: Callable[..., Any], arguments: Sequence[Any], keywords: Mapping[str, Any]) -> None:
+        self.function = function
+        self._arguments, self._keywords = tuple(arguments), dict(keywords)
+        self._spec: Any = None
+        self.flat: list[Any] = list(self._arguments)
+        self.origins = list(range(len(self._arguments)))
+        """For each flat value, the number of the argument it came with; keywords count on."""
+        if self._keywords or any(isinstance(value, _CONTAINERS) for value in self._arguments):
+            self._nest()
+
+    def _nest(self) -> None:
+        whole = (*self._arguments, *self._keywords.values())
+        self.origins = [i for i, value in enumerate(whole) for _ in _flatten(value)[0]]
+        self.flat, self._spec = _flatten((self._arguments, self._keywords))
+
+    def __call__(self) -> Any:
+        return self.function(*self._arguments, **self._keywords)
+
+    def with_values(self, values: Mapping[int, Any]) -> Any:
+        """Call it with some flat positions replaced."""
+        flat = [values.get(i, value) for i, value in enumerate(self.flat)]
+        if self._spec is None:
+            return self.function(*flat)
+        arguments, keywords = optree.tree_unflatten(self._spec, flat)
+        return self.function(*arguments, **keywords)
+
+    def names(self) -> list[str]:
+        """For each flat value, the name of its parameter, where Python knows it."""
+        parameters = [*_parameter_names(self.function)[: len(self._arguments)]]
+        parameters += [""] * (len(self._arguments) - len(parameters))
+        parameters += self._keywords
+        return [parameters[origin] for origin in self.origins]
+
+
+def _parameter_names(function: Callable[..., Any]) -> tuple[str, ...]:
+    if isinstance(function, torch.nn.Module):
+        function = function.forward
+    code = getattr(function, "__code__", None)
+    if code is None:
+        return ()
+    names = code.co_varnames[: code.co_argcount]
+    return names[1:] if inspect.ismethod(function) else names

@@ -1,0 +1,92 @@
+"""Batches, trusted only after a witness.
+
+A vmapped call answers many questions at once, but not always rightly: a function may read its inputs by closure, an
+operator may have a wrong batching rule. So with the first batch goes one question whose answer is known from a plain
+call. If the batch gets it wrong, or cannot run, everything goes through the plain loop.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from gradproof.core.problem import BatchFlaw
+from gradproof.core.space import Space
+from gradproof.core.types import Matrix, Vector
+
+# Batched and plain results may differ by round-off (in eps of the largest value) and still be of use, …
+_ROUND_OFF = 64
+# … and by this much (relative to the largest value) without being a flaw of the batching rule.
+_FORGIVEN = 1e-5
+
+
+@dataclass(slots=True)
+class Batch:
+    """One kind of question, answered row by row (`loop`) or all at once (`batched`).
+
+    `witness` gives a question that concerns every coordinate, with its plain answer; `least` is the number of rows
+    from which a batch is faster than a loop.
+    """
+
+    loop: Callable[[Matrix], Matrix]
+    batched: Callable[[Matrix], Matrix]
+    witness: Callable[[], tuple[Vector, Vector]]
+    target: Space
+    least: int
+    _usable: bool | None = None
+    _flaw: BatchFlaw | None = field(default=None)
+
+    def __call__(self, rows: Matrix) -> Matrix:
+        if len(rows) < self.least or self._usable is False:
+            return self.loop(rows)
+        if self._usable:
+            return self.batched(rows)
+        answers = self._try(rows)
+        return self.loop(rows) if answers is None else answers
+
+    def flaw(self) -> BatchFlaw | None:
+        """What is wrong with batching, None if nothing is."""
+        if self._usable is None:
+            self._try(np.zeros((1, len(self.witness()[0]))))
+        return self._flaw
+
+    def _try(self, rows: Matrix) -> Matrix | None:
+        """The answers to the rows if the witness among them is answered rightly."""
+        question, plain = self.witness()
+        self._usable = False
+        try:
+            answers = self.batched(np.vstack([rows, question]))
+        except Exception as error:
+            self._flaw = BatchFlaw(f"vmap could not run it ({type(error).__name__}: {error})", error)
+            return None
+        self._usable = self._near(answers[-1], plain, _ROUND_OFF)
+        if not (self._usable or self._near(answers[-1], plain, _FORGIVEN / self.target.coarsest_eps)):
+            worst = int(np.nanargmax(np.abs(answers[-1] - plain)))
+            self._flaw = BatchFlaw(
+                f"the vmapped result differs from a plain one at {self.target.place(worst)} "
+                f"({answers[-1][worst]:.9g} instead of {plain[worst]:.9g})"
+            )
+        return answers[:-1] if self._usable else None
+
+    def _near(self, batched: Vector, plain: Vector, reach: float) -> bool:
+        with np.errstate(invalid="ignore"):
+            difference = np.abs(batched - plain)
+            equal = (batched == plain) | (np.isnan(batched) & np.isnan(plain))
+            for block in self.target.blocks:
+                part = plain[block.slice]
+                largest = np.max(np.abs(part), initial=0.0, where=np.isfinite(part))
+                equal[block.slice] |= difference[block.slice] <= reach * block.eps * largest
+        return bool(equal.all())
+
+
+@contextmanager
+def quiet_vmap() -> Generator[None]:
+    """vmap warns when it falls back to a loop of its own; that it is slow is no news to the user here."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="There is a performance drop")
+        warnings.filterwarnings("ignore", message="Please use `torch.vmap`")
+        yield

@@ -1,0 +1,310 @@
+"""A PyTorch function at a point, as a Problem."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from torch import _vmap_internals  # pyright: ignore[reportPrivateUsage]
+from torch.autograd import forward_ad
+
+from gradproof.backends.torch.arguments import Call, flatten_outputs
+from gradproof.backends.torch.batch import Batch, quiet_vmap
+from gradproof.backends.torch.coordinates import block, build, build_batch, form, read
+from gradproof.backends.torch.leaves import Leaf, PackedLeaf, make_leaf, share_memory
+from gradproof.backends.torch.pull import pull
+from gradproof.backends.torch.validate import validate_outputs
+from gradproof.core.problem import BatchFlaw, Cost, Form, Mode, OutputChangedError, Problem, random_probe
+from gradproof.core.space import Block, Space
+from gradproof.core.types import Matrix, Vector
+
+# Fewer rows than this are looped over: starting a batch costs about as much as this many plain calls,
+# of the function and of a vjp or jvp.
+_LEAST_BATCH = 12, 3
+
+
+class TorchProblem(Problem):
+    """F, vjp and jvp of one call, with the user's own tensors moved in place and put back.
+
+    Batches go through vmap, but a batch is trusted only after one of its rows was compared with a plain call: a
+    function that reads its inputs by closure, or an operator with a wrong batching rule, gets a plain loop.
+    """
+
+    def __init__(self, call: Call, *, seed: int = 0, always_batch: bool = False, dense_outputs: bool = False) -> None:
+        """`always_batch` batches even a few rows; `dense_outputs` refuses all other layouts of outputs."""
+        self.call, self.seed = call, seed
+        self.cost = Cost()
+        self._leaves = _find_leaves(call)
+        self._sources = [leaf.tensor for leaf in self._leaves]
+        self._moves_together = share_memory(self._leaves)
+        self.inputs = Space(tuple(leaf.block for leaf in self._leaves))
+        self.point = np.concatenate([leaf.base for leaf in self._leaves]) if self._leaves else np.empty(0)
+        self._gradients: list[torch.Tensor | None] | None = None
+        self._signature: list[tuple[torch.Size, torch.dtype]] = []
+        self._start(dense_outputs)
+        self._prepare_batches(always_batch)
+
+    def _start(self, dense_outputs: bool) -> None:
+        """The first call: which outputs count, and their graph, which every vjp uses."""
+        self.cost.evaluations += 1
+        everything = flatten_outputs(self.call())
+        if dense_outputs:
+            validate_outputs(everything)
+        tensors = [(i, o) for i, o in enumerate(everything) if isinstance(o, torch.Tensor)]
+        connected = [(i, o) for i, o in tensors if o.requires_grad]
+        self.has_graph = bool(connected)
+        chosen = connected or [(i, o) for i, o in tensors if o.is_floating_point() or o.is_complex()]
+        self._count = len(everything)
+        self._chosen = [i for i, _ in chosen]
+        self._outputs = [o for _, o in chosen]
+        self._signature = [(o.shape, o.dtype) for o in self._outputs]
+        self.outputs = Space(tuple(_row("output", self._chosen, [""] * len(chosen), self._outputs)))
+        self.value = self._collect(self._outputs)
+
+    def _prepare_batches(self, always: bool) -> None:
+        evaluate, apply = (2, 2) if always else _LEAST_BATCH
+        movable = not self._moves_together and not any(isinstance(leaf, PackedLeaf) for leaf in self._leaves)
+        self._evaluations = Batch(
+            self._evaluate_loop,
+            self._evaluate_batched,
+            self._nearby,
+            self.outputs,
+            evaluate if movable else sys.maxsize,
+        )
+        self._vjps = Batch(
+            super().vjp_many, self._vjp_batched, lambda: (self.cotangent, self.pullback), self.inputs, apply
+        )
+        self._jvps = Batch(
+            super().jvp_many, self._jvp_batched, lambda: (self.tangent, self.pushforward), self.outputs, apply
+        )
+
+    def batch_flaw(self, mode: Mode) -> BatchFlaw | None:
+        return (self._vjps if mode is Mode.REVERSE else self._jvps).flaw()
+
+    # evaluation
+
+    def evaluate(self, point: Vector) -> Vector:
+        self.cost.evaluations += 1
+        try:
+            self._move(point)
+            return self._collect(self._pick(self._call_moved()))
+        finally:
+            self._restore()
+
+    def evaluate_many(self, points: Matrix) -> Matrix:
+        return self._evaluations(points)
+
+    def _nearby(self) -> tuple[Vector, Vector]:
+        """A point with every coordinate moved a little, and the value there."""
+        shift = self.inputs.typical(self.point) * random_probe(self.inputs.size, self.seed)
+        point = self.inputs.round(self.point + 2.0**-20 * shift)
+        return point, self.evaluate(point)
+
+    def _evaluate_loop(self, points: Matrix) -> Matrix:
+        values = np.empty((len(points), self.outputs.size))
+        try:
+            for row, point in zip(values, points, strict=True):
+                self.cost.evaluations += 1
+                self._move(point)
+                row[:] = self._collect(self._pick(self._call_moved()))
+        finally:
+            self._restore()
+        return values
+
+    def _evaluate_batched(self, points: Matrix) -> Matrix:
+        self.cost.evaluations += len(points)
+
+        def function(*moved: torch.Tensor) -> tuple[torch.Tensor, ...]:
+            values = {leaf.position: tensor for leaf, tensor in zip(self._leaves, moved, strict=True)}
+            return tuple(self._pick(self.call.with_values(values)))
+
+        batches = [build_batch(points[:, leaf.block.slice], leaf.tensor) for leaf in self._leaves]
+        try:
+            with quiet_vmap(), torch.no_grad():
+                return self._collect_batch(torch.func.vmap(function)(*batches), self.outputs)
+        finally:
+            self._restore()
+
+    def _move(self, point: Vector) -> None:
+        if self._moves_together:
+            self._restore()
+            for leaf in self._leaves:
+                shift = point[leaf.block.slice] - leaf.base
+                if shift.any():
+                    leaf.write(read(leaf.tensor) + shift)
+        else:
+            for leaf in self._leaves:
+                leaf.write(point[leaf.block.slice])
+
+    def _restore(self) -> None:
+        for leaf in self._leaves:
+            leaf.restore()
+
+    def _call_moved(self) -> Any:
+        moved = {leaf.position: leaf.moved for leaf in self._leaves if leaf.moved is not None}
+        return self.call.with_values(moved) if moved else self.call()
+
+    def _pick(self, output: Any) -> list[torch.Tensor]:
+        everything = flatten_outputs(output)
+        if len(everything) != self._count:
+            raise OutputChangedError(
+                f"the function returned {self._count} outputs at the inputs given, but {len(everything)} when they "
+                "were moved a little. Its number of outputs must not depend on the values of its inputs."
+            )
+        picked = [everything[i] for i in self._chosen]
+        for index, (shape, dtype), tensor in zip(self._chosen, self._signature, picked, strict=True):
+            if tensor.shape != shape or tensor.dtype != dtype:
+                raise OutputChangedError(
+                    f"output {index} has shape {tuple(shape)} and dtype {dtype} at the inputs given, but shape "
+                    f"{tuple(tensor.shape)} and dtype {tensor.dtype} when they were moved a little. "
+                    "The form of an output must not depend on the values of the inputs."
+                )
+        return picked
+
+    def _collect(self, outputs: list[torch.Tensor]) -> Vector:
+        values = np.empty(self.outputs.size)
+        for target, tensor in zip(self.outputs.blocks, outputs, strict=True):
+            values[target.start : target.stop] = read(tensor)
+        return values
+
+    @staticmethod
+    def _collect_batch(tensors: Any, space: Space) -> Matrix:
+        rows = [read(tensor).reshape(tensor.shape[0], -1) for tensor in tensors]
+        return np.concatenate(rows, axis=1) if rows else np.empty((0, space.size))
+
+    # reverse mode
+
+    def vjp(self, cotangent: Vector) -> Vector:
+        if not self.has_graph:
+            return np.zeros(self.inputs.size)
+        self.cost.vjps += 1
+        self._gradients = list(self._grad(self._outputs, self._cotangents(cotangent)))
+        return self._gather(self._gradients)
+
+    def vjp_many(self, cotangents: Matrix) -> Matrix:
+        return self._vjps(cotangents) if self.has_graph else np.zeros((len(cotangents), self.inputs.size))
+
+    def _vjp_batched(self, cotangents: Matrix) -> Matrix:
+        self.cost.vjps += len(cotangents)
+        stacked = [
+            build_batch(cotangents[:, target.slice], tensor)
+            for target, tensor in zip(self.outputs.blocks, self._outputs, strict=True)
+        ]
+        with quiet_vmap():
+            gradients = self._grad(self._outputs, stacked, batched=True)
+        result = np.zeros((len(cotangents), self.inputs.size))
+        for target, gradient in zip(self.inputs.blocks, gradients, strict=True):
+            if gradient is not None:
+                result[:, target.slice] = read(gradient).reshape(len(cotangents), -1)
+        return result
+
+    def vjp_undefined(self, cotangent: Vector, absent: frozenset[int]) -> Vector:
+        self.cost.vjps += 1
+        outputs = [_Undefined.apply(o) if i in absent else o for i, o in enumerate(self._outputs)]
+        return self._gather(list(self._grad(outputs, self._cotangents(cotangent))))
+
+    def gradient_forms(self) -> list[tuple[Form, Form | None]]:
+        if self._gradients is None:
+            self.vjp(np.ones(self.outputs.size))
+        return [
+            (form(leaf.tensor), None if gradient is None else form(gradient))
+            for leaf, gradient in zip(self._leaves, self._gradients or (), strict=True)
+        ]
+
+    def _cotangents(self, cotangent: Vector) -> list[torch.Tensor]:
+        blocks = self.outputs.blocks
+        return [build(cotangent[b.start : b.stop], o) for b, o in zip(blocks, self._outputs, strict=True)]
+
+    def _grad(
+        self, outputs: list[Any], cotangents: list[torch.Tensor], *, batched: bool = False
+    ) -> tuple[torch.Tensor | None, ...]:
+        return pull(outputs, self._sources, cotangents, batched=batched)
+
+    def _gather(self, gradients: list[torch.Tensor | None]) -> Vector:
+        result = np.zeros(self.inputs.size)
+        for target, gradient in zip(self.inputs.blocks, gradients, strict=True):
+            if gradient is not None:
+                result[target.start : target.stop] = read(gradient)
+        return result
+
+    # forward mode
+
+    def jvp(self, tangent: Vector) -> Vector:
+        return self.jvp_undefined(tangent, frozenset())
+
+    def jvp_many(self, tangents: Matrix) -> Matrix:
+        return self._jvps(tangents)
+
+    def jvp_undefined(self, tangent: Vector, absent: frozenset[int]) -> Vector:
+        self.cost.jvps += 1
+        tangents = [
+            None if i in absent else build(tangent[leaf.block.slice], leaf.tensor)
+            for i, leaf in enumerate(self._leaves)
+        ]
+        result = np.zeros(self.outputs.size)
+        for target, found in zip(self.outputs.blocks, self._push(tangents), strict=True):
+            if found is not None:
+                result[target.slice] = read(found)
+        return result
+
+    def _jvp_batched(self, tangents: Matrix) -> Matrix:
+        self.cost.jvps += len(tangents)
+
+        def function(*batch: torch.Tensor) -> tuple[torch.Tensor, ...]:
+            found = self._push(list(batch))
+            return tuple(torch.zeros_like(o) if t is None else t for o, t in zip(self._outputs, found, strict=True))
+
+        stacked = [build_batch(tangents[:, leaf.block.slice], leaf.tensor) for leaf in self._leaves]
+        with quiet_vmap():
+            # torch.func.vmap has no rule for dual tensors; the vmap behind is_grads_batched has.
+            found = _vmap_internals.vmap(function)(*stacked)  # pyright: ignore[reportDeprecated]
+            return self._collect_batch(found, self.outputs)
+
+    def tangent_forms(self) -> list[tuple[Form, Form | None]]:
+        tangents = [torch.ones_like(leaf.tensor) for leaf in self._leaves]
+        return [
+            (form(output), None if found is None else form(found))
+            for output, found in zip(self._outputs, self._push(list(tangents)), strict=True)
+        ]
+
+    def _push(self, tangents: list[torch.Tensor | None]) -> list[torch.Tensor | None]:
+        """The outputs' tangents, None where there is none, for dual inputs that need no gradient."""
+        try:
+            with forward_ad.dual_level():
+                values: dict[int, torch.Tensor] = {}
+                for leaf, tangent in zip(self._leaves, tangents, strict=True):
+                    primal = leaf.tensor.detach()
+                    values[leaf.position] = primal if tangent is None else forward_ad.make_dual(primal, tangent)
+                outputs = self._pick(self.call.with_values(values))
+                return [forward_ad.unpack_dual(output).tangent for output in outputs]
+        finally:
+            self._restore()
+
+
+class _Undefined(torch.autograd.Function):
+    """Identity whose backward passes no gradient on."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> None:
+        return None
+
+
+def _row(kind: str, indices: list[int], names: list[str], tensors: list[torch.Tensor]) -> Iterator[Block]:
+    start = 0
+    for index, name, tensor in zip(indices, names, tensors, strict=True):
+        yield (made := block(kind, index, name, tensor, start))
+        start = made.stop
+
+
+def _find_leaves(call: Call) -> list[Leaf]:
+    found = [(i, v) for i, v in enumerate(call.flat) if isinstance(v, torch.Tensor) and v.requires_grad]
+    names = call.names()
+    blocks = _row("input", [call.origins[i] for i, _ in found], [names[i] for i, _ in found], [v for _, v in found])
+    return [make_leaf(tensor, position, made) for (position, tensor), made in zip(found, blocks, strict=True)]

@@ -1,0 +1,79 @@
+"""What the torch front door refuses, with an error that says what arrived and what to do."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+
+from gradproof.backends.torch.arguments import Call
+
+_DOUBLE = (torch.float64, torch.complex128)
+_MKLDNN: torch.layout = torch._mkldnn  # pyright: ignore[reportAttributeAccessIssue, reportPrivateUsage]
+
+
+def differentiable(call: Call) -> Iterator[tuple[int, torch.Tensor]]:
+    """The tensors of a call that require a gradient, with the numbers of their arguments."""
+    for origin, value in zip(call.origins, call.flat, strict=True):
+        if isinstance(value, torch.Tensor) and value.requires_grad:
+            yield origin, value
+
+
+def validate_inputs(call: Call, *, forward: bool, warn_precision: bool) -> None:
+    """Raise for inputs that cannot be checked, warn about low precision."""
+    found = list(differentiable(call))
+    if not found:
+        raise ValueError(
+            "gradcheck expects at least one input tensor to require gradient, but none of the "
+            f"{len(call.flat)} inputs does: call requires_grad_() on those to be checked"
+        )
+    for index, tensor in found:
+        if tensor.layout not in (torch.strided, _MKLDNN):
+            raise ValueError(
+                f"input {index} has layout {tensor.layout}; sparse inputs cannot be checked yet. "
+                "Check the function of its dense values instead."
+            )
+        if warn_precision and tensor.dtype not in _DOUBLE:
+            warnings.warn(
+                f"Input #{index} requires gradient and is not a double precision floating point or complex, but "
+                f"{tensor.dtype}: the check can see no more than that precision resolves.",
+                stacklevel=3,
+            )
+        if tensor.layout is _MKLDNN:
+            if forward:
+                raise ValueError(f"input {index} is an MKLDNN tensor, which forward mode AD does not support")
+        elif overlaps(tensor):
+            raise RuntimeError(
+                f"The input {index} has elements that share memory (shape {tuple(tensor.shape)}, strides "
+                f"{tensor.stride()}): moving one would move others. Pass input.contiguous() instead."
+            )
+
+
+def validate_outputs(outputs: list[Any]) -> None:
+    """Raise for layouts of outputs that plain gradcheck does not take."""
+    for index, output in enumerate(outputs):
+        if isinstance(output, torch.Tensor) and output.layout is not torch.strided:
+            kind = "MKLDNN" if output.layout is _MKLDNN else "Sparse"
+            raise ValueError(
+                f"{kind} output is not supported at gradcheck yet: output {index} has layout {output.layout}. "
+                "Call to_dense(masked_grad=...) on it inside the function."
+            )
+
+
+def overlaps(tensor: torch.Tensor) -> bool:
+    """Whether two elements of a tensor share memory."""
+    axes = sorted((stride, size) for stride, size in zip(tensor.stride(), tensor.shape, strict=True) if size > 1)
+    reach = 0
+    for stride, size in axes:
+        if stride <= reach:
+            break
+        reach += stride * (size - 1)
+    else:
+        return False
+    offsets = np.zeros(1, dtype=np.int64)
+    for stride, size in axes:
+        offsets = np.add.outer(offsets, stride * np.arange(size)).reshape(-1)
+    return len(np.unique(offsets)) < len(offsets) if tensor.numel() else False

@@ -1,0 +1,1 @@
+"""The mathematics of a check: NumPy only, no framework, no dtype but float64."""

@@ -1,0 +1,204 @@
+"""The every-entry strategy: the whole Jacobian, numeric against analytic, in blocks.
+
+Only the numerical Jacobian is held, and of that no more outputs at a time than the memory budget allows; analytic
+rows (reverse mode) and columns (forward mode) stream past it. Entries that do not agree at first sight become
+suspects, whose columns are measured again with the full ladder before anything is said about them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from gradproof.core.finding import Entry, Status
+from gradproof.core.judge import Judge, Statuses, judge
+from gradproof.core.options import Options
+from gradproof.core.problem import Mode, Problem
+from gradproof.core.stencil import Stencil
+from gradproof.core.types import Indices, Matrix, Vector
+
+# Columns measured at a time, and how many are measured once something is known to be wrong.
+_BATCH, _ENOUGH = 16, 64
+# Suspects kept for judgement; beyond this the worst stay.
+_SUSPECTS = 2_000_000
+
+
+@dataclass(slots=True)
+class Suspects:
+    """Entries that did not agree at first sight: output, input, analytic and numeric value, allowed difference."""
+
+    rows: Indices
+    columns: Indices
+    analytic: Vector
+    numeric: Vector
+    tolerance: Vector
+    excess: Vector
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def take(self, which: Indices) -> Suspects:
+        return Suspects(*(getattr(self, name)[which] for name in self.__slots__))
+
+    @staticmethod
+    def join(parts: list[Suspects]) -> Suspects:
+        return Suspects(*(np.concatenate([getattr(part, name) for part in parts]) for name in Suspects.__slots__))
+
+
+@dataclass(slots=True)
+class Comparison:
+    """What comparing one mode with the numerical Jacobian gave: the judged suspects; all other entries agree."""
+
+    mode: Mode
+    suspects: Suspects
+    error: Vector
+    status: Statuses
+    entries: list[Entry] = field(default_factory=list[Entry])
+
+
+def compare_entries(problem: Problem, options: Options, modes: tuple[Mode, ...]) -> list[Comparison]:
+    """Every entry of the Jacobian, for each mode."""
+    stencil = Stencil(problem, options.step)
+    judgement = Judge(stencil, options)
+    found: dict[Mode, list[Suspects]] = {mode: [] for mode in modes}
+    for panel in _panels(problem, options):
+        numeric = _numeric_panel(problem, stencil, panel, options)
+        judgement.allow_dust(float(np.max(np.abs(numeric), initial=0.0, where=np.isfinite(numeric))))
+        for mode in modes:
+            for rows, columns, analytic in _ANALYTIC[mode](problem, panel, options):
+                seen = numeric[rows.start - panel.start : rows.stop - panel.start, columns]
+                found[mode] += _screen(problem, stencil, judgement, rows, columns, seen, analytic)
+    return [_examine(problem, stencil, judgement, mode, Suspects.join(found[mode])) for mode in modes if found[mode]]
+
+
+def _length(problem: Problem, options: Options) -> int:
+    """Rows of an M- or N-wide array worth handling at a time: a thirty-second of the memory budget each."""
+    width = problem.inputs.size + problem.outputs.size
+    return max(2, options.memory // 32 // (8 * max(width, 1)))
+
+
+def _panels(problem: Problem, options: Options) -> Iterator[slice]:
+    """The outputs, in runs whose numerical Jacobian takes at most three quarters of the memory budget."""
+    height = max(1, options.memory * 3 // 4 // (8 * max(problem.inputs.size, 1)))
+    for start in range(0, problem.outputs.size, height):
+        yield slice(start, min(start + height, problem.outputs.size))
+
+
+def _numeric_panel(problem: Problem, stencil: Stencil, panel: slice, options: Options) -> Matrix:
+    numeric = np.empty((panel.stop - panel.start, problem.inputs.size))
+    for columns in problem.inputs.chunks(_length(problem, options)):
+        numeric[:, columns] = stencil.screen(columns)[:, panel].T
+    return numeric
+
+
+def _reverse(problem: Problem, panel: slice, options: Options) -> Iterator[tuple[slice, slice, Matrix]]:
+    length, everything = _length(problem, options), slice(0, problem.inputs.size)
+    if problem.has_graph and problem.outputs.size == 1:
+        yield panel, everything, problem.pullback[None, :]
+        return
+    for start in range(panel.start, panel.stop, length):
+        rows = slice(start, min(start + length, panel.stop))
+        yield rows, everything, problem.vjp_many(_basis(rows, problem.outputs.size))
+
+
+def _forward(problem: Problem, panel: slice, options: Options) -> Iterator[tuple[slice, slice, Matrix]]:
+    for columns in problem.inputs.chunks(_length(problem, options)):
+        yield panel, columns, problem.jvp_many(_basis(columns, problem.inputs.size))[:, panel].T
+
+
+_ANALYTIC: dict[Mode, Callable[[Problem, slice, Options], Iterator[tuple[slice, slice, Matrix]]]] = {
+    Mode.REVERSE: _reverse,
+    Mode.FORWARD: _forward,
+}
+
+
+def _basis(which: slice, width: int) -> Matrix:
+    basis = np.zeros((which.stop - which.start, width))
+    np.fill_diagonal(basis[:, which], 1.0)
+    return basis
+
+
+def _screen(
+    problem: Problem, stencil: Stencil, judgement: Judge, rows: slice, columns: slice, numeric: Matrix, analytic: Matrix
+) -> list[Suspects]:
+    """The entries of one tile that do not agree at first sight, or that one step is too noisy to see."""
+    with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
+        difference = problem.inputs.magnitude(analytic - numeric, columns)
+        tolerance = judgement.tolerance(problem.inputs.magnitude(numeric, columns), rows, columns)
+        noise, reach = stencil.floor(rows)
+        blurred = np.multiply.outer(noise, reach[columns]) > tolerance
+        suspicious = ~(difference <= tolerance) | (blurred & ((numeric != 0) | (analytic != 0)))
+        if not suspicious.any():
+            return []
+        at_row, at_column = np.nonzero(suspicious)
+        tolerance = tolerance[at_row, at_column]
+        excess = np.nan_to_num(difference[at_row, at_column] / tolerance, nan=np.inf)
+    where = at_row + rows.start, at_column + columns.start
+    return [Suspects(*where, analytic[at_row, at_column], numeric[at_row, at_column], tolerance, excess)]
+
+
+def _examine(problem: Problem, stencil: Stencil, judgement: Judge, mode: Mode, suspects: Suspects) -> Comparison:
+    """Measure the suspects' columns, worst first, and judge; once something is wrong, enough is enough."""
+    if len(suspects) > _SUSPECTS:
+        suspects = suspects.take(np.argpartition(suspects.excess, -_SUSPECTS)[-_SUSPECTS:])
+    error = np.zeros(len(suspects))
+    status = judge(suspects.excess, np.zeros(1), np.ones(1))
+    if not stencil.fixed:
+        elements = problem.inputs.elements
+        worst = np.zeros(elements[-1] + 1 if len(elements) else 0)
+        np.maximum.at(worst, elements[suspects.columns], suspects.excess)
+        queue = np.unique(elements[suspects.columns])
+        queue = queue[np.argsort(-worst[queue], kind="stable")]
+        measured = wrong = 0
+        while measured < len(queue) and not (wrong and measured >= _ENOUGH):
+            batch = queue[measured : measured + _BATCH]
+            which = np.flatnonzero(np.isin(elements[suspects.columns], batch))
+            _remeasure(problem, stencil, judgement, suspects, which, error, status)
+            wrong += int((status[which] == Status.WRONG.rank).sum())
+            measured += len(batch)
+    return Comparison(mode, suspects, error, status)
+
+
+def _remeasure(
+    problem: Problem,
+    stencil: Stencil,
+    judgement: Judge,
+    suspects: Suspects,
+    which: Indices,
+    error: Vector,
+    status: Statuses,
+) -> None:
+    """Replace the first-sight values of the suspects `which` by the ladder's, and judge them."""
+    space = problem.inputs
+    columns = np.flatnonzero(np.isin(space.elements, space.elements[suspects.columns[which]]))
+    atol, rtol = judgement.atol[columns, None], judgement.rtol[columns, None]
+    estimate = stencil.measure(columns.tolist(), lambda value: 0.1 * (atol + rtol * np.abs(value)))
+    at = np.searchsorted(columns, suspects.columns[which])
+    rows = suspects.rows[which]
+    analytic = np.array(estimate.value)
+    analytic[at, rows] = suspects.analytic[which]
+    element = space.elements[columns]
+    with np.errstate(invalid="ignore", over="ignore"):
+        size = _modulus(estimate.value, element)[at, rows]
+        bar = _modulus(estimate.error, element)[at, rows]
+        difference = _modulus(analytic - estimate.value, element)[at, rows]
+        at_column = suspects.columns[which]
+        tolerance = judgement.atol[at_column] + judgement.rtol[at_column] * size
+        tolerance += judgement.noise[rows] * judgement.unresolvable[at_column]
+        suspects.excess[which] = np.nan_to_num(difference / (tolerance + bar), nan=np.inf)
+    suspects.numeric[which] = estimate.value[at, rows]
+    suspects.tolerance[which] = tolerance
+    error[which] = bar
+    status[which] = judge(difference, bar, tolerance)
+
+
+def _modulus(values: Matrix, element: Indices) -> Matrix:
+    """The size of each row's entries; rows of the same element are the parts of one number."""
+    _, group = np.unique(element, return_inverse=True)
+    if len(values) == group.max(initial=-1) + 1:
+        return np.abs(values)
+    squares = np.zeros((group.max() + 1, values.shape[1]))
+    np.add.at(squares, group, np.square(values))
+    return np.sqrt(squares)[group]

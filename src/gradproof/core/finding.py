@@ -1,0 +1,93 @@
+"""What a check found: statuses that carry their meaning, single entries, findings."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, replace
+
+from gradproof.core.space import Place
+
+
+class Status(enum.Enum):
+    """The outcome of one comparison; members further down are worse."""
+
+    RIGHT = "agrees with the numerical derivative"
+    INCONCLUSIVE = "cannot be judged: the numerical error bar is wider than the tolerance"
+    WRONG = "does not hold"
+    RAISED = "user code raised an exception"
+
+    @property
+    def rank(self) -> int:
+        return list(Status).index(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One entry of the Jacobian, seen from both sides."""
+
+    output: Place
+    input: Place
+    numeric: float
+    error: float
+    analytic: float
+    tolerance: float
+    status: Status
+
+    @property
+    def difference(self) -> float:
+        return abs(self.analytic - self.numeric)
+
+    @property
+    def allowed(self) -> float:
+        return self.tolerance + self.error
+
+    def __str__(self) -> str:
+        error = f" ± {self.error:.1g}" if self.error else ""
+        return (
+            f"d({self.output}) / d({self.input}): numeric {self.numeric:.9g}{error}, "
+            f"analytic {self.analytic:.9g}, difference {self.difference:.3g}, allowed {self.allowed:.3g}"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One thing that does not hold, or could not be judged, and where.
+
+    `input` and `output` are the blocks' numbers, `input_element` and `output_element` the worst entry's place.
+    `entries` lists the worst ones; `wrong` of `total` says how many there are. `cause` is an exception of the
+    user's code.
+    """
+
+    property: str
+    status: Status
+    message: str
+    input: int | None = None
+    input_element: tuple[int, ...] | None = None
+    output: int | None = None
+    output_element: tuple[int, ...] | None = None
+    numeric: float | None = None
+    error: float | None = None
+    analytic: float | None = None
+    allowed: float | None = None
+    hint: str = ""
+    entries: tuple[Entry, ...] = ()
+    wrong: int = 0
+    total: int = 0
+    cause: Exception | None = None
+
+    def at(self, entry: Entry) -> Finding:
+        """This finding, placed at its worst entry."""
+        return replace(
+            self,
+            input=entry.input.block.index,
+            input_element=entry.input.element,
+            output=entry.output.block.index,
+            output_element=entry.output.element,
+            numeric=entry.numeric,
+            error=entry.error,
+            analytic=entry.analytic,
+            allowed=entry.allowed,
+        )
+
+    def __str__(self) -> str:
+        return self.message if not self.hint else f"{self.message}\n  hint: {self.hint}"

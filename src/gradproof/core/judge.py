@@ -1,0 +1,59 @@
+"""Judgement of single entries: how much difference is allowed, and what a difference means."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gradproof.core.finding import Status
+from gradproof.core.options import Options
+from gradproof.core.stencil import Stencil
+from gradproof.core.types import Indices, Matrix, Vector
+
+# Relative error of a derivative computed in a precision, in units of its eps, that is nobody's mistake.
+_CARELESS = 4.0
+# The default absolute tolerance, relative to the largest entry: dust next to it may differ.
+_DUST = 1e-2
+
+Statuses = Indices
+"""An array of `Status.rank`."""
+
+
+class Judge:
+    """The tolerance of every entry of a Problem's Jacobian."""
+
+    def __init__(self, stencil: Stencil, options: Options) -> None:
+        eps = stencil.eps
+        self.noise = stencil.noise
+        self.unresolvable: Vector = np.zeros(len(eps)) if stencil.fixed else stencil.unresolvable
+        self.rtol: Vector = np.maximum(2.5e-7, 0.35 * np.sqrt(eps))
+        if options.rtol is not None:
+            self.rtol = np.full(len(eps), options.rtol)
+        if not stencil.fixed and options.rtol != 0:
+            self.rtol = np.maximum(self.rtol, _CARELESS * eps)
+        self.atol: Vector = np.full(len(eps), options.atol or 0.0)
+        self._dust = 0.0 if options.atol is not None else _DUST
+
+    def allow_dust(self, largest: float) -> None:
+        """Unless told otherwise, excuse differences that are small next to the largest numerical entry."""
+        np.maximum(self.atol, self._dust * self.rtol * largest, out=self.atol)
+
+    def tolerance(self, numeric: Matrix, rows: slice, columns: slice) -> Matrix:
+        """What entries of these sizes may differ by: outputs along the first axis, inputs along the second."""
+        return (
+            self.atol[columns]
+            + self.rtol[columns] * numeric
+            + np.multiply.outer(self.noise[rows], self.unresolvable[columns])
+        )
+
+
+def judge(difference: Matrix, error: Matrix, tolerance: Matrix) -> Statuses:
+    """WRONG beyond tolerance and error bar; INCONCLUSIVE where the bar is wider than the tolerance; else RIGHT.
+
+    >>> ranks = judge(np.ones(3), error=np.array([0.1, 3.0, 0.1]), tolerance=np.array([0.5, 2.0, 2.0]))
+    >>> [list(Status)[rank].name for rank in ranks]
+    ['WRONG', 'INCONCLUSIVE', 'RIGHT']
+    """
+    with np.errstate(invalid="ignore"):
+        within = difference <= tolerance + error
+        sharp = error <= tolerance
+    return np.where(within, np.where(sharp, Status.RIGHT.rank, Status.INCONCLUSIVE.rank), Status.WRONG.rank)

@@ -1,0 +1,39 @@
+"""Every knob of a check, validated once."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from gradproof.core.problem import Mode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What to check and how strictly.
+
+    `atol` and `rtol` are per entry of the Jacobian; None derives them from the dtype and, for `atol`, from the
+    largest entry. `properties` are names of `gradproof.properties.PROPERTIES`. `step` fixes the finite-difference
+    step in every coordinate, as torch's `eps` does; None lets the ladder choose. `memory` bounds, in bytes, what
+    the check holds at a time; `worst` the entries listed for each finding.
+    """
+
+    modes: tuple[Mode, ...] = (Mode.REVERSE,)
+    properties: frozenset[str] = frozenset()
+    atol: float | None = None
+    rtol: float | None = None
+    nondet_tol: float = 0.0
+    step: float | None = None
+    memory: int = 512 * 2**20
+    worst: int = 5
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("atol", "rtol", "nondet_tol"):
+            value = getattr(self, name)
+            if value is not None and not value >= 0:
+                raise ValueError(f"{name} must be a number >= 0, got {value!r}")
+        if self.step is not None and not (math.isfinite(self.step) and self.step > 0):
+            raise ValueError(f"step must be a finite number > 0, got {self.step!r}")
+        if not self.modes:
+            raise ValueError("modes is empty: name at least one of 'reverse' and 'forward'")

@@ -1,0 +1,161 @@
+"""The one object every question is asked of: a map, its point, and what claims to be its derivative."""
+
+from __future__ import annotations
+
+import enum
+import functools
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from gradproof.core.space import Space
+from gradproof.core.types import Matrix, Vector
+
+
+class Mode(enum.Enum):
+    """Which of the two linear maps is compared with the numerical derivative."""
+
+    REVERSE = "reverse"
+    FORWARD = "forward"
+
+    def __str__(self) -> str:
+        return f"{self.value} mode"
+
+
+class OutputChangedError(RuntimeError):
+    """The function returned another number of outputs, another shape or another dtype than at the point itself."""
+
+
+@dataclass(slots=True)
+class Cost:
+    """How often user code ran. A batch counts as the number of its rows."""
+
+    evaluations: int = 0
+    vjps: int = 0
+    jvps: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """What a tensor is besides its values, in the framework's own words."""
+
+    shape: tuple[int, ...]
+    dtype: str
+    layout: str
+    device: str
+
+
+@dataclass(frozen=True, slots=True)
+class BatchFlaw:
+    """Why a batched derivative cannot be had, or is not what a loop gives."""
+
+    reason: str
+    cause: Exception | None = None
+
+
+class Problem(ABC):
+    """A map F from R^N to R^M at a point, with J^T v (`vjp`) and J u (`jvp`).
+
+    A backend subclasses this. Whatever a method does to the user's objects is undone when it returns or
+    raises. The `*_many` methods take and give one row per question; here they loop, a backend may do better.
+    """
+
+    inputs: Space
+    outputs: Space
+    point: Vector
+    value: Vector
+    cost: Cost
+    seed: int
+    has_graph: bool
+    """False when no output is connected to an input: the claimed derivative is zero."""
+
+    @abstractmethod
+    def evaluate(self, point: Vector) -> Vector:
+        """F at `point`; raises `OutputChangedError` if the outputs take another form there."""
+
+    @abstractmethod
+    def vjp(self, cotangent: Vector) -> Vector:
+        """J^T v by the derivative under test."""
+
+    @abstractmethod
+    def jvp(self, tangent: Vector) -> Vector:
+        """J u by the derivative under test."""
+
+    @abstractmethod
+    def vjp_undefined(self, cotangent: Vector, absent: frozenset[int]) -> Vector:
+        """`vjp`, where the cotangents of the output blocks in `absent` are not there at all."""
+
+    @abstractmethod
+    def jvp_undefined(self, tangent: Vector, absent: frozenset[int]) -> Vector:
+        """`jvp`, where the input blocks in `absent` carry no tangent at all."""
+
+    @abstractmethod
+    def batch_flaw(self, mode: Mode) -> BatchFlaw | None:
+        """What is wrong with the batched vjp or jvp, None if it gives what plain calls give."""
+
+    @abstractmethod
+    def gradient_forms(self) -> list[tuple[Form, Form | None]]:
+        """For each input block: the form its gradient should have, and the one it has (None: no gradient)."""
+
+    @abstractmethod
+    def tangent_forms(self) -> list[tuple[Form, Form | None]]:
+        """For each output block: the form its tangent should have, and the one it has (None: no tangent)."""
+
+    # work that properties share: one random question each way, and its answer
+
+    @functools.cached_property
+    def cotangent(self) -> Vector:
+        return random_probe(self.outputs.size, self.seed)
+
+    @functools.cached_property
+    def tangent(self) -> Vector:
+        return random_probe(self.inputs.size, self.seed)
+
+    @functools.cached_property
+    def pullback(self) -> Vector:
+        """vjp(cotangent)"""
+        return self.vjp(self.cotangent)
+
+    @functools.cached_property
+    def pushforward(self) -> Vector:
+        """jvp(tangent)"""
+        return self.jvp(self.tangent)
+
+    def evaluate_many(self, points: Matrix) -> Matrix:
+        return by_rows(self.evaluate, points, self.outputs.size)
+
+    def vjp_many(self, cotangents: Matrix) -> Matrix:
+        return by_rows(self.vjp, cotangents, self.inputs.size)
+
+    def jvp_many(self, tangents: Matrix) -> Matrix:
+        return by_rows(self.jvp, tangents, self.outputs.size)
+
+
+def by_rows(function: Callable[[Vector], Vector], rows: Matrix, width: int) -> Matrix:
+    """The function of each row, as rows."""
+    result = np.empty((len(rows), width))
+    for target, row in zip(result, rows, strict=True):
+        target[:] = function(row)
+    return result
+
+
+def random_probe(size: int, seed: int) -> Vector:
+    """Random signs and magnitudes in [0.5, 1.5] from a private generator: no entry can hide. A lone one is 1."""
+    return _draw(size, seed) if size > _CACHED else _draw_cached(size, seed)
+
+
+def _draw(size: int, seed: int) -> Vector:
+    generator = np.random.default_rng(seed)
+    probe = generator.uniform(0.5, 1.5, size)
+    probe[generator.random(size) < 0.5] *= -1.0
+    if size == 1:
+        probe[0] = 1.0
+    probe.flags.writeable = False
+    return probe
+
+
+# Making a generator takes longer than a small check can spare.
+_CACHED = 1024
+_draw_cached = functools.lru_cache(maxsize=256)(_draw)

@@ -1,0 +1,176 @@
+"""Coordinates and their names.
+
+Everything that can be differentiated is a flat vector of real numbers to the core. A `Block` is the
+stretch of that vector that one tensor owns; a complex element owns two neighbouring coordinates, its
+real and its imaginary part. A `Space` is a row of blocks, and can say where a coordinate lives:
+
+>>> weight = Block(kind="input", index=1, name="weight", shape=(4, 6), parts=2, start=0, eps=2.0**-52)
+>>> str(Space((weight,)).place(47))
+'input 1 `weight`, element [3, 5], imaginary part'
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from gradproof.core.types import Indices, Matrix, Vector
+
+_PART_NAMES = {1: ("",), 2: ("real part", "imaginary part")}
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """The coordinates of one tensor.
+
+    `kind` is "input" or "output", `index` the number people count it by, `parts` how many real
+    coordinates an element has, and `eps` the relative spacing of the numbers it is stored in.
+    """
+
+    kind: str
+    index: int
+    name: str
+    shape: tuple[int, ...]
+    parts: int
+    start: int
+    eps: float
+    stop: int = field(init=False)
+    slice: slice = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "stop", self.start + math.prod(self.shape) * self.parts)
+        object.__setattr__(self, "slice", slice(self.start, self.stop))
+
+    @property
+    def size(self) -> int:
+        return self.stop - self.start
+
+    @property
+    def label(self) -> str:
+        name = f" `{self.name}`" if self.name else ""
+        return f"{self.kind} {self.index}{name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where one coordinate lives, in words a reader can look up."""
+
+    block: Block
+    element: tuple[int, ...]
+    part: str
+
+    @property
+    def within(self) -> str:
+        """The place inside its block: `element [3, 5], imaginary part`."""
+        words = [f"element {list(self.element)}"] if self.element else []
+        if self.part:
+            words.append(self.part)
+        return ", ".join(words)
+
+    def __str__(self) -> str:
+        return ", ".join(filter(None, (self.block.label, self.within)))
+
+
+@dataclass(frozen=True)
+class Space:
+    """A row of blocks that together make one coordinate vector."""
+
+    blocks: tuple[Block, ...]
+
+    @functools.cached_property
+    def size(self) -> int:
+        return self.blocks[-1].stop if self.blocks else 0
+
+    @functools.cached_property
+    def _pairs(self) -> tuple[Block, ...]:
+        return tuple(block for block in self.blocks if block.parts == 2)
+
+    @functools.cached_property
+    def eps(self) -> Vector:
+        """The spacing of the numbers behind each coordinate."""
+        eps = np.empty(self.size)
+        for block in self.blocks:
+            eps[block.slice] = block.eps
+        return eps
+
+    @functools.cached_property
+    def elements(self) -> Indices:
+        """The number of the element each coordinate belongs to."""
+        elements, count = np.empty(self.size, dtype=np.intp), 0
+        for block in self.blocks:
+            elements[block.slice] = count + np.arange(block.size) // block.parts
+            count += block.size // block.parts
+        return elements
+
+    @functools.cached_property
+    def coarsest_eps(self) -> float:
+        return max((block.eps for block in self.blocks), default=float(np.finfo(np.float64).eps))
+
+    def block_at(self, coordinate: int) -> Block:
+        return next(block for block in self.blocks if coordinate < block.stop)
+
+    def place(self, coordinate: int) -> Place:
+        block = self.block_at(coordinate)
+        element, part = divmod(coordinate - block.start, block.parts)
+        index = tuple(int(i) for i in np.unravel_index(element, block.shape)) if block.shape else ()
+        return Place(block, index, _PART_NAMES[block.parts][part])
+
+    def chunks(self, length: int) -> Iterator[slice]:
+        """All coordinates in runs of about this length, never cut through an element."""
+        start = 0
+        while start < self.size:
+            stop = min(start + length, self.size)
+            if stop < self.size:
+                block = self.block_at(stop)
+                stop += (stop - block.start) % block.parts
+            yield slice(start, stop)
+            start = stop
+
+    def magnitude(self, values: Matrix, coordinates: slice = slice(None)) -> Matrix:
+        """How large each value is; both parts of a complex element share its modulus.
+
+        The last axis of `values` runs over `coordinates`, which must hold whole elements.
+
+        >>> z = Block(kind="input", index=0, name="", shape=(1,), parts=2, start=0, eps=2.0**-52)
+        >>> Space((z,)).magnitude(np.array([3.0, 4.0]))
+        array([5., 5.])
+        """
+        size = np.abs(values)
+        first, last, _ = coordinates.indices(self.size)
+        for block in self._pairs:
+            part = size[..., max(block.start - first, 0) : max(min(block.stop, last) - first, 0)]
+            pair = part.reshape(*part.shape[:-1], -1, 2)
+            part[...] = np.repeat(np.hypot(pair[..., 0], pair[..., 1]), 2, axis=-1)
+        return size
+
+    def typical(self, values: Vector) -> Vector:
+        """A size for each coordinate that is not fooled by a lone zero: max(|v|, a tenth of its block's rms)."""
+        typical = np.abs(values)
+        np.copyto(typical, 0.0, where=~np.isfinite(typical))
+        for block in self.blocks:
+            part = typical[block.slice]
+            if part.size > 1:
+                largest = part.max()
+                if largest > 0:
+                    rms = largest * math.sqrt(np.square(part / largest).mean())
+                    np.maximum(part, 0.1 * rms, out=part)
+        return typical
+
+    def round(self, points: Vector) -> Vector:
+        """Points moved to the nearest numbers their blocks can store."""
+        rounded = points
+        for block in self.blocks:
+            if block.eps > np.finfo(np.float64).eps:
+                rounded = points.copy() if rounded is points else rounded
+                rounded[..., block.slice] = _round_to(points[..., block.slice], block.eps)
+        return rounded
+
+
+def _round_to(values: Vector, eps: float) -> Vector:
+    mantissa, exponent = np.frexp(values)
+    scale = 2.0 / eps
+    return np.ldexp(np.rint(mantissa * scale) / scale, exponent)

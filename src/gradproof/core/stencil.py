@@ -1,0 +1,205 @@
+"""Numerical derivatives that know how wrong they may be.
+
+A column of the Jacobian comes from central differences. `Stencil.screen` takes one step per column, of a size
+that balances truncation against round-off: cheap, good to about 1e-10 in float64, and enough to agree with a
+right derivative. What does not agree is an accusation, not a verdict, and goes to `Stencil.measure`, which climbs
+a ladder of steps and returns an `Estimate`: a value and an error bar for every output.
+
+All sizes come from the dtype (the blocks' `eps`) and from the point: in float32 the steps are larger.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from gradproof.core.problem import OutputChangedError, Problem
+from gradproof.core.types import Indices, Matrix, Vector
+
+Tolerance = Callable[[Matrix], Matrix]
+"""How large an error bar may be, given the values."""
+
+# Round-off of one evaluation, in units of eps·|F|; two of them make a difference.
+_ROUND_OFF = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """Derivatives of all outputs along some coordinates, one row each, with their error bars."""
+
+    value: Matrix
+    error: Matrix
+    evaluations: int
+
+
+def bits(eps: float) -> int:
+    """Significant binary digits behind the leading one: 52 for float64, 23 for float32, 7 for bfloat16."""
+    return round(-math.log2(eps))
+
+
+@functools.cache
+def rungs(eps: float) -> tuple[int, ...]:
+    """The ladder for a precision, coarse to fine: rung k takes a step of 2**-k times the coordinate's scale.
+
+    >>> rungs(2.0**-52), rungs(2.0**-23), rungs(2.0**-7)
+    ((8, 11, 14, 17, 20, 23), (4, 6, 8, 10), (1, 2, 3))
+    """
+    digits = bits(eps)
+    spacing = 3 if digits > 40 else 2 if digits > 15 else 1
+    return tuple(range(max(1, round(digits / 6.5)), round(digits * 24 / 52) + 1, spacing))
+
+
+class Stencil:
+    """Difference quotients of one Problem along its coordinates."""
+
+    def __init__(self, problem: Problem, step: float | None = None) -> None:
+        """`step` fixes the step in every coordinate, as torch's `eps` does; None chooses it."""
+        self.problem = problem
+        self.fixed = step is not None
+        space = problem.inputs
+        self.scale = space.typical(problem.point)
+        self.scale[self.scale == 0] = 1.0
+        self.eps = np.maximum(space.eps, problem.outputs.coarsest_eps)
+        self.noise = _ROUND_OFF * problem.outputs.typical(problem.value)
+        self.noise *= np.maximum(problem.outputs.eps, space.coarsest_eps)
+        self.step = self.scale * np.cbrt(self.eps) if step is None else np.full(space.size, float(step))
+        self.refusal: Exception | None = None
+
+    def screen(self, columns: slice) -> Matrix:
+        """One central difference per column: J^T restricted to `columns`, one row each."""
+        index = np.arange(columns.start, columns.stop, dtype=np.intp)
+        return self._central(index, self.step[index])
+
+    def floor(self, output_rows: slice) -> tuple[Vector, Vector]:
+        """Round-off of the screening values, as the outer product of these two vectors (outputs, inputs)."""
+        return self.noise[output_rows], (0.0 if self.fixed else 1.0) / self.step
+
+    @property
+    def unresolvable(self) -> Vector:
+        """Per input: 1 / its largest step. Times `noise`, what this precision cannot see with any step."""
+        reach = 1.0 / self.scale
+        for block in self.problem.inputs.blocks:
+            if block.size:
+                reach[block.slice] *= 2.0 ** rungs(float(self.eps[block.start]))[0]
+        return reach
+
+    def measure(self, columns: Sequence[int], tolerance: Tolerance) -> Estimate:
+        """The derivative along each column by the full ladder.
+
+        `tolerance(value)` says how large an error bar may be for a plateau of the ladder to be believed. Where the
+        function refuses the steps (its domain is narrow, or ends here), smaller ones are tried, then one side only.
+        """
+        before = self.problem.cost.evaluations
+        index = np.asarray(columns, dtype=np.intp)
+        value = np.full((len(index), self.problem.outputs.size), np.nan)
+        error = np.full_like(value, np.inf)
+        reachable = np.isfinite(self.problem.value)
+        for climb in self._climbs():
+            missing = np.flatnonzero(~np.isfinite(value[:, reachable]).all(axis=1))
+            for eps in np.unique(self.eps[index[missing]]):
+                rows = missing[self.eps[index[missing]] == eps]
+                value[rows], error[rows] = self._measure(climb, index[rows], float(eps), tolerance)
+        if self.refusal is not None and not np.isfinite(value[:, reachable]).all():
+            raise self.refusal
+        return Estimate(value, error, self.problem.cost.evaluations - before)
+
+    def _climbs(self) -> Iterator[_Climb]:
+        """Ways to climb the ladder, from the best to the most modest."""
+        own = np.abs(self.problem.point)
+        own[(own == 0) | ~np.isfinite(own)] = 1.0
+        tight = np.minimum(own, self.scale)
+        yield _Climb(self._central, self.scale, order=2)
+        yield _Climb(self._central, tight, order=2)
+        yield _Climb(self._one_sided, tight, order=1)
+        yield _Climb(self._one_sided, -tight, order=1)
+
+    def _measure(self, climb: _Climb, index: Indices, eps: float, tolerance: Tolerance) -> tuple[Matrix, Matrix]:
+        exponents = rungs(eps)
+        steps = [climb.scale[index] * 2.0**-rung for rung in exponents]
+        values = np.stack([climb.quotient(index, step) for step in steps])
+        floors = np.stack([np.outer(1.0 / np.abs(step), self.noise) for step in steps])
+        return settle(values, floors, np.exp2(climb.order * np.diff(np.array(exponents, dtype=np.float64))), tolerance)
+
+    def _central(self, index: Indices, step: Vector) -> Matrix:
+        above, below = self._displaced(index, step), self._displaced(index, -step)
+        rows = np.arange(len(index))
+        width = _width(above[rows, index], below[rows, index], step)
+        values = self._attempt(np.concatenate([above, below]))
+        with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+            return (values[: len(index)] - values[len(index) :]) / width[:, None]
+
+    def _one_sided(self, index: Indices, step: Vector) -> Matrix:
+        points = self._displaced(index, step)
+        width = _width(points[np.arange(len(index)), index], self.problem.point[index], step / 2)
+        with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+            return (self._attempt(points) - self.problem.value) / width[:, None]
+
+    def _displaced(self, index: Indices, step: Vector) -> Matrix:
+        points = np.repeat(self.problem.point[None, :], len(index), axis=0)
+        points[np.arange(len(index)), index] += step
+        return self.problem.inputs.round(points)
+
+    def _attempt(self, points: Matrix) -> Matrix:
+        """Evaluations, NaN where the function refuses a point: a step too far is not a verdict."""
+        try:
+            return self.problem.evaluate_many(points)
+        except OutputChangedError:
+            raise
+        except Exception as refusal:
+            self.refusal = refusal
+        values = np.full((len(points), self.problem.outputs.size), np.nan)
+        for row, point in zip(values, points, strict=True):
+            try:
+                row[:] = self.problem.evaluate(point)
+            except OutputChangedError:
+                raise
+            except Exception as refusal:
+                self.refusal = refusal
+        return values
+
+
+@dataclass(frozen=True, slots=True)
+class _Climb:
+    """How the rungs of a ladder are taken: a difference quotient, its order, and the scale of its steps."""
+
+    quotient: Callable[[Indices, Vector], Matrix]
+    scale: Vector
+    order: int
+
+
+def _width(above: Vector, below: Vector, step: Vector) -> Vector:
+    """The distance really stepped, which rounding made a little other than asked; an infinite coordinate stays."""
+    with np.errstate(invalid="ignore"):
+        width = above - below
+    return np.where(np.isfinite(width), width, 2.0 * step)
+
+
+def settle(values: Matrix, floors: Matrix, gains: Vector, tolerance: Tolerance) -> tuple[Matrix, Matrix]:
+    """The best value and its error bar from a ladder of quotients, coarse to fine along the first axis.
+
+    Neighbouring rungs are extrapolated (Richardson; `gains` is ratio**order), and two neighbours that agree are a
+    plateau. From afar a staircase looks like a slope and a kink like a mean, so the finest plateau that is good
+    enough is believed first, and a coarser one may only sharpen it, not contradict it. Where round-off leaves no
+    fine plateau the coarser ones decide.
+    """
+    with np.errstate(invalid="ignore", over="ignore"):
+        leaps: Matrix = np.diff(values, axis=0)
+        limits: Matrix = values[1:] + leaps / (gains[:, None, None] - 1.0)
+        spread = np.abs(leaps)
+        np.fmin(spread[1:], np.abs(np.diff(limits, axis=0)), out=spread[1:])
+        errors = spread + floors[1:]
+        errors[~np.isfinite(limits)] = np.inf
+        value: Matrix = limits[-1]
+        error: Matrix = errors[-1]
+        believed = error <= tolerance(value)
+        for rung in range(len(limits) - 2, -1, -1):
+            coarser, bar = limits[rung], errors[rung]
+            fits = np.abs(coarser - value) <= bar + error
+            take = (bar < error) & (fits | ~believed)
+            value, error = np.where(take, coarser, value), np.where(take, bar, error)
+            believed |= error <= tolerance(value)
+    return value, error

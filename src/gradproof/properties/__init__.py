@@ -1,0 +1,37 @@
+"""What must hold of a derivative: one file and one function `(Problem, Options) -> findings` each.
+
+They run in the order of `PROPERTIES`, from what explains most to what explains least: a backward that is not
+repeatable is reported as such before its Jacobian is called wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from gradproof.core.finding import Finding
+from gradproof.core.options import Options
+from gradproof.core.problem import Problem
+from gradproof.properties.batching import batched_forward, batched_reverse
+from gradproof.properties.determinism import determinism
+from gradproof.properties.jacobian import jacobian
+from gradproof.properties.linearity import linearity
+from gradproof.properties.metadata import dtypes, metadata
+from gradproof.properties.undefined import undefined
+from gradproof.properties.unused import unused
+
+Property = Callable[[Problem, Options], Iterable[Finding]]
+
+PROPERTIES: dict[str, Property] = {
+    "determinism": determinism,
+    "metadata": metadata,
+    "dtypes": dtypes,
+    "unused": unused,
+    "jacobian": jacobian,
+    "batched_forward": batched_forward,
+    "batched_reverse": batched_reverse,
+    "linearity": linearity,
+    "undefined": undefined,
+}
+
+DEFAULT = frozenset(PROPERTIES) - {"batched_forward", "batched_reverse"}
+"""What is checked unless asked otherwise: not everybody needs derivatives that can be vmapped."""

@@ -1,0 +1,75 @@
+"""The numerical Jacobian equals the analytic one, in reverse and in forward mode."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from gradproof.core.entries import Comparison, compare_entries
+from gradproof.core.finding import Entry, Finding, Status
+from gradproof.core.options import Options
+from gradproof.core.problem import Mode, Problem
+from gradproof.core.space import Space
+from gradproof.core.types import Indices
+
+_HEADLINES = {
+    Mode.REVERSE: "Jacobian mismatch for {output} with respect to {input}",
+    Mode.FORWARD: "Jacobian computed with forward mode mismatch for {output} with respect to {input}",
+}
+_STATUSES = tuple(Status)
+
+
+def jacobian(problem: Problem, options: Options) -> Iterator[Finding]:
+    """Every entry, for each mode; one finding for each pair of an output and an input with entries at fault."""
+    if problem.has_graph:
+        for comparison in compare_entries(problem, options, options.modes):
+            yield from describe(problem, options, comparison, "jacobian", _HEADLINES[comparison.mode])
+
+
+def describe(problem: Problem, options: Options, comparison: Comparison, name: str, headline: str) -> Iterator[Finding]:
+    """The findings of a comparison, worst pair first."""
+    suspects, status = comparison.suspects, comparison.status
+    guilty = np.flatnonzero(status > Status.RIGHT.rank)
+    guilty = guilty[np.lexsort((-suspects.excess[guilty], -status[guilty]))]
+    output_of = _block_numbers(problem.outputs)[suspects.rows[guilty]]
+    input_of = _block_numbers(problem.inputs)[suspects.columns[guilty]]
+    pairs = dict.fromkeys(zip(output_of.tolist(), input_of.tolist(), strict=True))
+    for output, input_ in pairs:
+        group = guilty[(output_of == output) & (input_of == input_)]
+        entries = tuple(_entry(problem, comparison, int(k)) for k in group[: options.worst])
+        yield _finding(entries, len(group), name, headline)
+
+
+def _block_numbers(space: Space) -> Indices:
+    """For each coordinate, which block it is in."""
+    sizes = [block.size for block in space.blocks]
+    return np.repeat(np.arange(len(sizes)), sizes)
+
+
+def _finding(entries: tuple[Entry, ...], count: int, name: str, headline: str) -> Finding:
+    worst = entries[0]
+    output, input_ = worst.output.block, worst.input.block
+    total = output.size * input_.size
+    verb = "differ" if worst.status is Status.WRONG else "cannot be judged (error bar wider than the tolerance)"
+    lines = [
+        headline.format(output=output.label, input=input_.label) + ",",
+        f"  {count} of {total} entries {verb}; the worst:",
+    ]
+    lines += [f"    {entry}" for entry in entries]
+    return Finding(
+        property=name, status=worst.status, message="\n".join(lines), entries=entries, wrong=count, total=total
+    ).at(worst)
+
+
+def _entry(problem: Problem, comparison: Comparison, k: int) -> Entry:
+    suspects = comparison.suspects
+    return Entry(
+        output=problem.outputs.place(int(suspects.rows[k])),
+        input=problem.inputs.place(int(suspects.columns[k])),
+        numeric=float(suspects.numeric[k]),
+        error=float(comparison.error[k]),
+        analytic=float(suspects.analytic[k]),
+        tolerance=float(suspects.tolerance[k]),
+        status=_STATUSES[int(comparison.status[k])],
+    )

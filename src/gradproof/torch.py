@@ -1,0 +1,248 @@
+"""The torch front door: `torch.autograd.gradcheck` and its relatives, with their signatures and manners.
+
+>>> import torch
+>>> x = torch.rand(3, dtype=torch.float64, requires_grad=True)
+>>> gradcheck(torch.sin, (x,))
+True
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch.autograd.gradcheck import GradcheckError as TorchGradcheckError
+
+from gradproof.api import investigate
+from gradproof.backends import as_arguments
+from gradproof.backends.torch import jacobians
+from gradproof.backends.torch.arguments import Call, flatten_outputs
+from gradproof.backends.torch.problem import TorchProblem
+from gradproof.backends.torch.pull import pull
+from gradproof.backends.torch.second import FirstDerivative, connected, draw_cotangents
+from gradproof.backends.torch.state import preserved
+from gradproof.backends.torch.validate import differentiable, validate_inputs
+from gradproof.core.finding import Finding, Status
+from gradproof.core.options import Options
+from gradproof.core.problem import Mode
+from gradproof.properties import DEFAULT
+
+__all__ = [
+    "GradcheckError",
+    "get_analytical_jacobian",
+    "get_numerical_jacobian",
+    "get_numerical_jacobian_wrt_specific_input",
+    "gradcheck",
+    "gradgradcheck",
+]
+
+_DEFAULT_EPS = 1e-6
+
+
+class GradcheckError(TorchGradcheckError):
+    """The derivative is wrong. `findings` says where; an `except` for torch's own class catches this too."""
+
+    def __init__(self, message: str, findings: Sequence[Finding] = ()) -> None:
+        super().__init__(message)
+        self.findings = tuple(findings)
+
+
+def gradcheck(
+    func: Callable[..., Any],
+    inputs: Any,
+    *,
+    eps: float = 1e-6,
+    atol: float = 1e-5,
+    rtol: float = 1e-3,
+    raise_exception: bool = True,
+    nondet_tol: float = 0.0,
+    check_undefined_grad: bool = True,
+    check_grad_dtypes: bool = False,
+    check_batched_grad: bool = False,
+    check_batched_forward_grad: bool = False,
+    check_forward_ad: bool = False,
+    check_backward_ad: bool = True,
+    fast_mode: bool = False,
+    masked: bool | None = None,
+) -> bool:
+    """Whether the gradients of `func` at `inputs` are right; a drop-in for `torch.autograd.gradcheck`.
+
+    Every argument means what it means to torch, with one refinement: at its default, `eps` leaves the step to the
+    ladder, which adapts it to the dtype, the scale of the input and the function; any other value is used as it is.
+
+    >>> x = torch.rand(3, dtype=torch.float64, requires_grad=True)
+    >>> gradcheck(lambda x: x * x.detach(), (x,), raise_exception=False)
+    False
+    """
+    _require(check_forward_ad or check_backward_ad, "at least one of check_forward_ad and check_backward_ad")
+    _require(check_backward_ad or not check_batched_grad, "check_backward_ad=True for check_batched_grad=True")
+    _require(
+        check_forward_ad or not check_batched_forward_grad, "check_forward_ad=True for check_batched_forward_grad=True"
+    )
+    unwanted = {
+        name for name, wanted in (("undefined", check_undefined_grad), ("dtypes", check_grad_dtypes)) if not wanted
+    }
+    extra = {
+        name
+        for name, wanted in (("batched_reverse", check_batched_grad), ("batched_forward", check_batched_forward_grad))
+        if wanted
+    }
+    modes = ((Mode.REVERSE, check_backward_ad), (Mode.FORWARD, check_forward_ad))
+    options = Options(
+        modes=tuple(mode for mode, wanted in modes if wanted),
+        properties=(DEFAULT - unwanted) | extra,
+        atol=atol,
+        rtol=rtol,
+        nondet_tol=nondet_tol,
+        step=None if eps == _DEFAULT_EPS else eps,
+    )
+    call = Call(func, as_arguments(inputs), {})
+    validate_inputs(call, forward=check_forward_ad, warn_precision=True)
+    with preserved([tensor for _, tensor in differentiable(call)]):
+        return _decide(TorchProblem(call, always_batch=fast_mode, dense_outputs=True), options, raise_exception)
+
+
+def _decide(problem: TorchProblem, options: Options, raise_exception: bool) -> bool:
+    for findings in investigate(problem, options):
+        for finding in findings:
+            if finding.status is Status.RAISED and finding.cause is not None:
+                raise finding.cause
+        fatal = [finding for finding in findings if _is_fatal(finding)]
+        if fatal:
+            if raise_exception:
+                raise GradcheckError("\n".join(map(str, fatal)), fatal) from fatal[0].cause
+            return False
+    return True
+
+
+def _is_fatal(finding: Finding) -> bool:
+    """Wrong, or beyond torch's tolerance by numbers too noisy to call it wrong."""
+    inconclusive = finding.status is Status.INCONCLUSIVE
+    return not inconclusive or any(entry.difference > entry.tolerance for entry in finding.entries)
+
+
+def gradgradcheck(
+    func: Callable[..., Any],
+    inputs: Any,
+    grad_outputs: Any = None,
+    *,
+    eps: float = 1e-6,
+    atol: float = 1e-5,
+    rtol: float = 1e-3,
+    gen_non_contig_grad_outputs: bool = False,
+    raise_exception: bool = True,
+    nondet_tol: float = 0.0,
+    check_undefined_grad: bool = True,
+    check_grad_dtypes: bool = False,
+    check_batched_grad: bool = False,
+    check_fwd_over_rev: bool = False,
+    check_rev_over_rev: bool = True,
+    fast_mode: bool = False,
+    masked: bool = False,
+) -> bool:
+    """Whether the second derivatives of `func` are right; a drop-in for `torch.autograd.gradgradcheck`.
+
+    The first derivative, as a function of `inputs` and `grad_outputs`, is given to `gradcheck`; its inputs are
+    numbered on, `inputs` first.
+
+    >>> x = torch.rand(3, dtype=torch.float64, requires_grad=True)
+    >>> gradgradcheck(lambda x: x**3, (x,))
+    True
+    """
+    _require(check_fwd_over_rev or check_rev_over_rev, "at least one of check_fwd_over_rev and check_rev_over_rev")
+    _require(check_rev_over_rev or not check_undefined_grad, "check_rev_over_rev=True for check_undefined_grad=True")
+    _require(check_rev_over_rev or not check_batched_grad, "check_rev_over_rev=True for check_batched_grad=True")
+    arguments = as_arguments(inputs)
+    if grad_outputs is None:
+        with preserved([x for x in arguments if isinstance(x, torch.Tensor)]):
+            outputs = connected(func(*arguments))
+        cotangents: tuple[Any, ...] = tuple(draw_cotangents(outputs, noncontiguous=gen_non_contig_grad_outputs))
+    else:
+        cotangents = as_arguments(grad_outputs)
+    return gradcheck(
+        FirstDerivative(func, arguments, cotangents),
+        (*arguments, *cotangents),
+        eps=eps,
+        atol=atol,
+        rtol=rtol,
+        raise_exception=raise_exception,
+        nondet_tol=nondet_tol,
+        check_undefined_grad=check_undefined_grad,
+        check_grad_dtypes=check_grad_dtypes,
+        check_batched_grad=check_batched_grad,
+        check_forward_ad=check_fwd_over_rev,
+        check_backward_ad=check_rev_over_rev,
+        fast_mode=fast_mode,
+        masked=masked,
+    )
+
+
+def get_numerical_jacobian(
+    fn: Callable[..., Any], inputs: Any, target: Any = None, eps: float = 1e-3, grad_out: float = 1.0
+) -> tuple[torch.Tensor, ...]:
+    """The numerical Jacobian of the first output of `fn(inputs)` for each tensor of `target` (default: `inputs`).
+
+    Plain central differences with step `eps`; one row for each element of the input, one column for each of the
+    output. `target` may be anything that `fn` reads, by argument or not.
+    """
+    _only_one(grad_out, "get_numerical_jacobian")
+    packed = tuple(inputs) if isinstance(inputs, (tuple, list)) else inputs
+    moved = as_arguments(packed if target is None else target)
+    with preserved([x for x in moved if isinstance(x, torch.Tensor)]):
+        found = jacobians.numerical(lambda *_: fn(packed), moved, eps)
+    return tuple(per_output[0] for per_output in found)
+
+
+def get_numerical_jacobian_wrt_specific_input(
+    fn: Callable[..., Any],
+    input_idx: int,
+    inputs: Sequence[Any],
+    outputs: Sequence[torch.Tensor],
+    eps: float,
+    input: torch.Tensor | None = None,
+    is_forward_ad: bool = False,
+) -> tuple[torch.Tensor, ...]:
+    """The numerical Jacobians of all outputs of `fn(*inputs)` for `inputs[input_idx]`, or for `input` if given.
+
+    `outputs` and `is_forward_ad` are torch's; the outputs are read off the function itself.
+    """
+    moved = inputs[input_idx] if input is None else input
+    if not moved.requires_grad:
+        raise ValueError(f"input {input_idx} does not require a gradient: call requires_grad_() on it")
+    with preserved([moved]):
+        return tuple(jacobians.numerical(lambda *_: fn(*inputs), (moved,), eps)[0])
+
+
+def get_analytical_jacobian(
+    inputs: Any, output: torch.Tensor, nondet_tol: float = 0.0, grad_out: float = 1.0
+) -> tuple[tuple[torch.Tensor, ...], bool, bool, bool]:
+    """The Jacobians of `output`, by its graph, for each tensor of `inputs` that requires a gradient.
+
+    Returns them with three flags: the backward is repeatable to within `nondet_tol`; the gradients have the sizes
+    of their inputs; they have their dtypes.
+    """
+    _only_one(grad_out, "get_analytical_jacobian")
+    if output.is_complex():
+        raise ValueError("Expected output to be non-complex: take its real or imaginary part first")
+    sources = [x for x in flatten_outputs(inputs) if isinstance(x, torch.Tensor) and x.requires_grad]
+    first, second = (jacobians.analytical(sources, output) for _ in range(2))
+    repeatable = all(not len(a) or bool((a - b).abs().max() <= nondet_tol) for a, b in zip(first, second, strict=True))
+    gradients = pull([output.sum()], sources, [torch.ones_like(output.sum())])
+    pairs = [(x, g) for x, g in zip(sources, gradients, strict=True) if g is not None]
+    return (
+        tuple(first),
+        repeatable,
+        all(x.shape == g.shape for x, g in pairs),
+        all(x.dtype == g.dtype for x, g in pairs),
+    )
+
+
+def _require(condition: bool, what: str) -> None:
+    if not condition:
+        raise AssertionError(f"Expected {what}")
+
+
+def _only_one(grad_out: float, name: str) -> None:
+    if grad_out != 1.0:
+        raise ValueError(f"Expected grad_out to be 1.0: {name} takes no other value, got {grad_out!r}")
