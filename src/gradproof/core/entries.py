@@ -21,6 +21,8 @@ from gradproof.core.types import Indices, Matrix, Vector
 
 # Columns measured at a time, and how many are measured once something is known to be wrong.
 _BATCH, _ENOUGH = 16, 64
+# Bytes of one block of rows, and the fewest rows that make a batch worth starting.
+_CACHE, _LEAST_ROWS = 2**20, 64
 # Suspects kept for judgement; beyond this the worst stay.
 _SUSPECTS = 2_000_000
 
@@ -60,6 +62,8 @@ class Comparison:
 
 def compare_entries(problem: Problem, options: Options, modes: tuple[Mode, ...]) -> list[Comparison]:
     """Every entry of the Jacobian, for each mode."""
+    if not problem.inputs.size or not problem.outputs.size:
+        return []
     stencil = Stencil(problem, options.step)
     judgement = Judge(stencil, options)
     found: dict[Mode, list[Suspects]] = {mode: [] for mode in modes}
@@ -74,9 +78,9 @@ def compare_entries(problem: Problem, options: Options, modes: tuple[Mode, ...])
 
 
 def _length(problem: Problem, options: Options) -> int:
-    """Rows of an M- or N-wide array worth handling at a time: a thirty-second of the memory budget each."""
-    width = problem.inputs.size + problem.outputs.size
-    return max(2, options.memory // 32 // (8 * max(width, 1)))
+    """Rows of an M- or N-wide array handled at a time: few enough to stay in the processor's cache."""
+    width = max(problem.inputs.size, problem.outputs.size, 1)
+    return max(_LEAST_ROWS, min(_CACHE, options.memory // 32) // (8 * width))
 
 
 def _panels(problem: Problem, options: Options) -> Iterator[slice]:
@@ -126,17 +130,22 @@ def _screen(
     """The entries of one tile that do not agree at first sight, or that one step is too noisy to see."""
     with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
         difference = problem.inputs.magnitude(analytic - numeric, columns)
-        tolerance = judgement.tolerance(problem.inputs.magnitude(numeric, columns), rows, columns)
-        noise, reach = stencil.floor(rows)
-        blurred = np.multiply.outer(noise, reach[columns]) > tolerance
-        suspicious = ~(difference <= tolerance) | (blurred & ((numeric != 0) | (analytic != 0)))
-        if not suspicious.any():
+        tolerance = problem.inputs.magnitude(numeric, columns)
+        tolerance *= judgement.rtol[columns]
+        tolerance += judgement.atol[columns]
+        noise, reach = stencil.floor(rows, columns)
+        sharp = noise.max() * reach.max() <= judgement.atol[columns].min()
+        if sharp and (difference <= tolerance).all():  # nearly always: leave it at that
             return []
-        at_row, at_column = np.nonzero(suspicious)
-        tolerance = tolerance[at_row, at_column]
-        excess = np.nan_to_num(difference[at_row, at_column] / tolerance, nan=np.inf)
-    where = at_row + rows.start, at_column + columns.start
-    return [Suspects(*where, analytic[at_row, at_column], numeric[at_row, at_column], tolerance, excess)]
+        tolerance += np.multiply.outer(judgement.noise[rows], judgement.unresolvable[columns])
+        blurred = np.multiply.outer(noise, reach) > tolerance
+        at_row, at_column = np.nonzero(~(difference <= tolerance) | (blurred & ((numeric != 0) | (analytic != 0))))
+        where = at_row, at_column
+        excess = np.nan_to_num(difference[where] / tolerance[where], nan=np.inf)
+    suspects = Suspects(
+        at_row + rows.start, at_column + columns.start, analytic[where], numeric[where], tolerance[where], excess
+    )
+    return [suspects] if len(suspects) else []
 
 
 def _examine(problem: Problem, stencil: Stencil, judgement: Judge, mode: Mode, suspects: Suspects) -> Comparison:
@@ -173,8 +182,7 @@ def _remeasure(
     """Replace the first-sight values of the suspects `which` by the ladder's, and judge them."""
     space = problem.inputs
     columns = np.flatnonzero(np.isin(space.elements, space.elements[suspects.columns[which]]))
-    atol, rtol = judgement.atol[columns, None], judgement.rtol[columns, None]
-    estimate = stencil.measure(columns.tolist(), lambda value: 0.1 * (atol + rtol * np.abs(value)))
+    estimate = stencil.measure(columns.tolist(), judgement.sharpness(columns))
     at = np.searchsorted(columns, suspects.columns[which])
     rows = suspects.rows[which]
     analytic = np.array(estimate.value)

@@ -6,7 +6,7 @@ import numpy as np
 
 from gradproof.core.finding import Status
 from gradproof.core.options import Options
-from gradproof.core.stencil import Stencil
+from gradproof.core.stencil import Stencil, Tolerance
 from gradproof.core.types import Indices, Matrix, Vector
 
 # Relative error of a derivative computed in a precision, in units of its eps, that is nobody's mistake.
@@ -37,13 +37,11 @@ class Judge:
         """Unless told otherwise, excuse differences that are small next to the largest numerical entry."""
         np.maximum(self.atol, self._dust * self.rtol * largest, out=self.atol)
 
-    def tolerance(self, numeric: Matrix, rows: slice, columns: slice) -> Matrix:
-        """What entries of these sizes may differ by: outputs along the first axis, inputs along the second."""
-        return (
-            self.atol[columns]
-            + self.rtol[columns] * numeric
-            + np.multiply.outer(self.noise[rows], self.unresolvable[columns])
-        )
+    def sharpness(self, columns: Indices) -> Tolerance:
+        """How sharp the numerical derivative along these inputs should be: ten times what the tolerance needs."""
+        atol, rtol = self.atol[columns, None], self.rtol[columns, None]
+        unresolvable = np.multiply.outer(self.unresolvable[columns], self.noise)
+        return lambda value: 0.1 * (atol + rtol * np.abs(value)) + 2.0 * unresolvable
 
 
 def judge(difference: Matrix, error: Matrix, tolerance: Matrix) -> Statuses:

@@ -25,6 +25,8 @@ Tolerance = Callable[[Matrix], Matrix]
 
 # Round-off of one evaluation, in units of eps·|F|; two of them make a difference.
 _ROUND_OFF = 2.0
+# A value sees a difference clearly if its error bar is at most this part of it.
+_CLEAR = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +48,11 @@ def rungs(eps: float) -> tuple[int, ...]:
     """The ladder for a precision, coarse to fine: rung k takes a step of 2**-k times the coordinate's scale.
 
     >>> rungs(2.0**-52), rungs(2.0**-23), rungs(2.0**-7)
-    ((8, 11, 14, 17, 20, 23), (4, 6, 8, 10), (1, 2, 3))
+    ((8, 11, 14, 17, 20, 23, 26), (4, 6, 8, 10), (1, 2, 3))
     """
     digits = bits(eps)
     spacing = 3 if digits > 40 else 2 if digits > 15 else 1
-    return tuple(range(max(1, round(digits / 6.5)), round(digits * 24 / 52) + 1, spacing))
+    return tuple(range(max(1, round(digits / 6.5)), digits // 2 + 1, spacing))
 
 
 class Stencil:
@@ -74,9 +76,9 @@ class Stencil:
         index = np.arange(columns.start, columns.stop, dtype=np.intp)
         return self._central(index, self.step[index])
 
-    def floor(self, output_rows: slice) -> tuple[Vector, Vector]:
-        """Round-off of the screening values, as the outer product of these two vectors (outputs, inputs)."""
-        return self.noise[output_rows], (0.0 if self.fixed else 1.0) / self.step
+    def floor(self, rows: slice, columns: slice) -> tuple[Vector, Vector]:
+        """Round-off of the screening values of these outputs and inputs, as the outer product of two vectors."""
+        return self.noise[rows], (0.0 if self.fixed else 1.0) / self.step[columns]
 
     @property
     def unresolvable(self) -> Vector:
@@ -90,8 +92,8 @@ class Stencil:
     def measure(self, columns: Sequence[int], tolerance: Tolerance) -> Estimate:
         """The derivative along each column by the full ladder.
 
-        `tolerance(value)` says how large an error bar may be for a plateau of the ladder to be believed. Where the
-        function refuses the steps (its domain is narrow, or ends here), smaller ones are tried, then one side only.
+        Where an error bar exceeds `tolerance(value)`, or the function refuses the steps (its domain is narrow, or
+        ends here), other scales are tried, and where there is no value at all, one side only.
         """
         before = self.problem.cost.evaluations
         index = np.asarray(columns, dtype=np.intp)
@@ -99,10 +101,15 @@ class Stencil:
         error = np.full_like(value, np.inf)
         reachable = np.isfinite(self.problem.value)
         for climb in self._climbs():
-            missing = np.flatnonzero(~np.isfinite(value[:, reachable]).all(axis=1))
+            with np.errstate(invalid="ignore"):
+                open_ = ~np.isfinite(value) if climb.order == 1 else ~(error <= tolerance(value))
+            missing = np.flatnonzero((open_ & reachable).any(axis=1))
             for eps in np.unique(self.eps[index[missing]]):
                 rows = missing[self.eps[index[missing]] == eps]
-                value[rows], error[rows] = self._measure(climb, index[rows], float(eps), tolerance)
+                new_value, new_error = self._measure(climb, index[rows], float(eps))
+                better = open_[rows] & ~(new_error >= error[rows])
+                value[rows] = np.where(better, new_value, value[rows])
+                error[rows] = np.where(better, new_error, error[rows])
         if self.refusal is not None and not np.isfinite(value[:, reachable]).all():
             raise self.refusal
         return Estimate(value, error, self.problem.cost.evaluations - before)
@@ -114,15 +121,16 @@ class Stencil:
         tight = np.minimum(own, self.scale)
         yield _Climb(self._central, self.scale, order=2)
         yield _Climb(self._central, tight, order=2)
+        yield _Climb(self._central, np.minimum(1.0, self.scale), order=2)  # sin(x) at x = 1e6 varies over 1
         yield _Climb(self._one_sided, tight, order=1)
         yield _Climb(self._one_sided, -tight, order=1)
 
-    def _measure(self, climb: _Climb, index: Indices, eps: float, tolerance: Tolerance) -> tuple[Matrix, Matrix]:
+    def _measure(self, climb: _Climb, index: Indices, eps: float) -> tuple[Matrix, Matrix]:
         exponents = rungs(eps)
         steps = [climb.scale[index] * 2.0**-rung for rung in exponents]
         values = np.stack([climb.quotient(index, step) for step in steps])
         floors = np.stack([np.outer(1.0 / np.abs(step), self.noise) for step in steps])
-        return settle(values, floors, np.exp2(climb.order * np.diff(np.array(exponents, dtype=np.float64))), tolerance)
+        return settle(values, floors, np.exp2(climb.order * np.diff(np.array(exponents, dtype=np.float64))))
 
     def _central(self, index: Indices, step: Vector) -> Matrix:
         above, below = self._displaced(index, step), self._displaced(index, -step)
@@ -178,13 +186,14 @@ def _width(above: Vector, below: Vector, step: Vector) -> Vector:
     return np.where(np.isfinite(width), width, 2.0 * step)
 
 
-def settle(values: Matrix, floors: Matrix, gains: Vector, tolerance: Tolerance) -> tuple[Matrix, Matrix]:
+def settle(values: Matrix, floors: Matrix, gains: Vector) -> tuple[Matrix, Matrix]:
     """The best value and its error bar from a ladder of quotients, coarse to fine along the first axis.
 
-    Neighbouring rungs are extrapolated (Richardson; `gains` is ratio**order), and two neighbours that agree are a
-    plateau. From afar a staircase looks like a slope and a kink like a mean, so the finest plateau that is good
-    enough is believed first, and a coarser one may only sharpen it, not contradict it. Where round-off leaves no
-    fine plateau the coarser ones decide.
+    Neighbouring rungs are extrapolated (Richardson; `gains` is ratio**order); how far neighbours differ is their
+    error bar. From afar a staircase looks like a slope and a kink like a mean, so the finest pair speaks first: a
+    coarser one with a smaller error bar replaces it, unless the finer one sees clearly that the coarser is wrong.
+    Where round-off blurs the fine rungs, even round-off that no formula predicts, they see nothing clearly, and the
+    coarser ones decide.
     """
     with np.errstate(invalid="ignore", over="ignore"):
         leaps: Matrix = np.diff(values, axis=0)
@@ -195,11 +204,10 @@ def settle(values: Matrix, floors: Matrix, gains: Vector, tolerance: Tolerance) 
         errors[~np.isfinite(limits)] = np.inf
         value: Matrix = limits[-1]
         error: Matrix = errors[-1]
-        believed = error <= tolerance(value)
         for rung in range(len(limits) - 2, -1, -1):
             coarser, bar = limits[rung], errors[rung]
-            fits = np.abs(coarser - value) <= bar + error
-            take = (bar < error) & (fits | ~believed)
+            apart = np.abs(coarser - value)
+            contradicted = (apart > bar + error) & (error <= _CLEAR * apart)
+            take = (bar < error) & ~contradicted
             value, error = np.where(take, coarser, value), np.where(take, bar, error)
-            believed |= error <= tolerance(value)
     return value, error

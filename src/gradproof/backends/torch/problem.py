@@ -124,7 +124,7 @@ class TorchProblem(Problem):
         batches = [build_batch(points[:, leaf.block.slice], leaf.tensor) for leaf in self._leaves]
         try:
             with quiet_vmap(), torch.no_grad():
-                return self._collect_batch(torch.func.vmap(function)(*batches), self.outputs)
+                return self._collect_batch(torch.func.vmap(function, randomness="same")(*batches), self.outputs)
         finally:
             self._restore()
 
@@ -173,6 +173,8 @@ class TorchProblem(Problem):
     @staticmethod
     def _collect_batch(tensors: Any, space: Space) -> Matrix:
         rows = [read(tensor).reshape(tensor.shape[0], -1) for tensor in tensors]
+        if len(rows) == 1:
+            return rows[0]
         return np.concatenate(rows, axis=1) if rows else np.empty((0, space.size))
 
     # reverse mode
