@@ -8,6 +8,7 @@ True
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -27,6 +28,7 @@ from gradproof.core.finding import Finding, Status
 from gradproof.core.options import Options
 from gradproof.core.problem import Mode
 from gradproof.properties import DEFAULT
+from gradproof.properties.determinism import repeatability
 
 __all__ = [
     "GradcheckError",
@@ -38,6 +40,8 @@ __all__ = [
 ]
 
 _DEFAULT_EPS = 1e-6
+# A function that is not repeatable gives itself away by a Jacobian mismatch; only then is it called again.
+_PROPERTIES = DEFAULT - {"repeatability", "undefined", "dtypes"}
 
 
 class GradcheckError(TorchGradcheckError):
@@ -80,27 +84,33 @@ def gradcheck(
     _require(
         check_forward_ad or not check_batched_forward_grad, "check_forward_ad=True for check_batched_forward_grad=True"
     )
-    unwanted = {
-        name for name, wanted in (("undefined", check_undefined_grad), ("dtypes", check_grad_dtypes)) if not wanted
-    }
-    extra = {
-        name
-        for name, wanted in (("batched_reverse", check_batched_grad), ("batched_forward", check_batched_forward_grad))
-        if wanted
-    }
-    modes = ((Mode.REVERSE, check_backward_ad), (Mode.FORWARD, check_forward_ad))
-    options = Options(
-        modes=tuple(mode for mode, wanted in modes if wanted),
-        properties=(DEFAULT - unwanted) | extra,
+    options = _options(
+        (check_backward_ad, check_forward_ad),
+        (check_undefined_grad, check_grad_dtypes, check_batched_grad, check_batched_forward_grad),
+        (float(eps), float(atol), float(rtol), float(nondet_tol)),
+    )
+    least_batch = (2, 2) if fast_mode else (12, 2 if check_batched_grad else 5)
+    call = Call(func, as_arguments(inputs), {})
+    validate_inputs(call, forward=check_forward_ad, warn_precision=True)
+    with preserved([tensor for _, tensor in differentiable(call)]):
+        return _decide(TorchProblem(call, least_batch=least_batch, dense_outputs=True), options, raise_exception)
+
+
+@functools.lru_cache(maxsize=64)
+def _options(
+    modes: tuple[bool, bool], extras: tuple[bool, bool, bool, bool], numbers: tuple[float, float, float, float]
+) -> Options:
+    """torch's arguments as Options. Kept, because building them takes a part of a small check."""
+    eps, atol, rtol, nondet_tol = numbers
+    names = ("undefined", "dtypes", "batched_reverse", "batched_forward")
+    return Options(
+        modes=tuple(mode for mode, wanted in zip(Mode, modes, strict=True) if wanted),
+        properties=_PROPERTIES | {name for name, wanted in zip(names, extras, strict=True) if wanted},
         atol=atol,
         rtol=rtol,
         nondet_tol=nondet_tol,
         step=None if eps == _DEFAULT_EPS else eps,
     )
-    call = Call(func, as_arguments(inputs), {})
-    validate_inputs(call, forward=check_forward_ad, warn_precision=True)
-    with preserved([tensor for _, tensor in differentiable(call)]):
-        return _decide(TorchProblem(call, always_batch=fast_mode, dense_outputs=True), options, raise_exception)
 
 
 def _decide(problem: TorchProblem, options: Options, raise_exception: bool) -> bool:
@@ -110,6 +120,7 @@ def _decide(problem: TorchProblem, options: Options, raise_exception: bool) -> b
                 raise finding.cause
         fatal = [finding for finding in findings if _is_fatal(finding)]
         if fatal:
+            fatal = [*repeatability(problem, options), *fatal]
             if raise_exception:
                 raise GradcheckError("\n".join(map(str, fatal)), fatal) from fatal[0].cause
             return False

@@ -69,7 +69,7 @@ def compare_entries(problem: Problem, options: Options, modes: tuple[Mode, ...])
     found: dict[Mode, list[Suspects]] = {mode: [] for mode in modes}
     for panel in _panels(problem, options):
         numeric = _numeric_panel(problem, stencil, panel, options)
-        judgement.allow_dust(float(np.max(np.abs(numeric), initial=0.0, where=np.isfinite(numeric))))
+        judgement.allow_dust(numeric)
         for mode in modes:
             for rows, columns, analytic in _ANALYTIC[mode](problem, panel, options):
                 seen = numeric[rows.start - panel.start : rows.stop - panel.start, columns]
@@ -128,15 +128,14 @@ def _screen(
     problem: Problem, stencil: Stencil, judgement: Judge, rows: slice, columns: slice, numeric: Matrix, analytic: Matrix
 ) -> list[Suspects]:
     """The entries of one tile that do not agree at first sight, or that one step is too noisy to see."""
-    with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
+    with np.errstate(all="ignore"):
         difference = problem.inputs.magnitude(analytic - numeric, columns)
         tolerance = problem.inputs.magnitude(numeric, columns)
         tolerance *= judgement.rtol[columns]
         tolerance += judgement.atol[columns]
-        noise, reach = stencil.floor(rows, columns)
-        sharp = noise.max() * reach.max() <= judgement.atol[columns].min()
-        if sharp and (difference <= tolerance).all():  # nearly always: leave it at that
+        if judgement.one_step_is_sharp and (difference <= tolerance).all():  # nearly always: leave it at that
             return []
+        noise, reach = stencil.floor(rows, columns)
         tolerance += np.multiply.outer(judgement.noise[rows], judgement.unresolvable[columns])
         blurred = np.multiply.outer(noise, reach) > tolerance
         at_row, at_column = np.nonzero(~(difference <= tolerance) | (blurred & ((numeric != 0) | (analytic != 0))))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 
 from gradproof.core.finding import Status
@@ -22,20 +24,36 @@ class Judge:
     """The tolerance of every entry of a Problem's Jacobian."""
 
     def __init__(self, stencil: Stencil, options: Options) -> None:
-        eps = stencil.eps
-        self.noise = stencil.noise
-        self.unresolvable: Vector = np.zeros(len(eps)) if stencil.fixed else stencil.unresolvable
-        self.rtol: Vector = np.maximum(2.5e-7, 0.35 * np.sqrt(eps))
-        if options.rtol is not None:
+        self._stencil = stencil
+        eps, widen = stencil.eps, not stencil.fixed and options.rtol != 0
+        if options.rtol is None:
+            self.rtol: Vector = np.maximum(2.5e-7, 0.35 * np.sqrt(eps))
+        else:
             self.rtol = np.full(len(eps), options.rtol)
-        if not stencil.fixed and options.rtol != 0:
-            self.rtol = np.maximum(self.rtol, _CARELESS * eps)
+        if widen:
+            np.maximum(self.rtol, _CARELESS * eps, out=self.rtol)
         self.atol: Vector = np.full(len(eps), options.atol or 0.0)
         self._dust = 0.0 if options.atol is not None else _DUST
 
-    def allow_dust(self, largest: float) -> None:
+    @property
+    def noise(self) -> Vector:
+        return self._stencil.noise
+
+    @functools.cached_property
+    def unresolvable(self) -> Vector:
+        """Per input: times `noise`, the difference that this precision cannot see."""
+        return np.zeros_like(self.atol) if self._stencil.fixed else self._stencil.unresolvable
+
+    @functools.cached_property
+    def one_step_is_sharp(self) -> bool:
+        """Whether round-off of one screening step is below every tolerance."""
+        return self._stencil.fixed or bool(self.noise.max() <= self.atol.min() * self._stencil.step.min())
+
+    def allow_dust(self, numeric: Matrix) -> None:
         """Unless told otherwise, excuse differences that are small next to the largest numerical entry."""
-        np.maximum(self.atol, self._dust * self.rtol * largest, out=self.atol)
+        if self._dust:
+            largest = np.max(np.abs(numeric), initial=0.0, where=np.isfinite(numeric))
+            np.maximum(self.atol, self._dust * self.rtol * largest, out=self.atol)
 
     def sharpness(self, columns: Indices) -> Tolerance:
         """How sharp the numerical derivative along these inputs should be: ten times what the tolerance needs."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gradproof.core.space import Space
+from gradproof.core.space import Block, Space
 from gradproof.core.types import Matrix, Vector
 
 
@@ -96,12 +96,12 @@ class Problem(ABC):
         """What is wrong with the batched vjp or jvp, None if it gives what plain calls give."""
 
     @abstractmethod
-    def gradient_forms(self) -> list[tuple[Form, Form | None]]:
-        """For each input block: the form its gradient should have, and the one it has (None: no gradient)."""
+    def misshapen_gradients(self) -> list[tuple[Block, Form, Form]]:
+        """The input blocks whose gradient has another form than it should: that form, then the one it has."""
 
     @abstractmethod
-    def tangent_forms(self) -> list[tuple[Form, Form | None]]:
-        """For each output block: the form its tangent should have, and the one it has (None: no tangent)."""
+    def misshapen_tangents(self) -> list[tuple[Block, Form, Form]]:
+        """The output blocks whose tangent has another form than it should: that form, then the one it has."""
 
     # work that properties share: one random question each way, and its answer
 

@@ -20,6 +20,7 @@ import numpy as np
 
 from gradproof.core.types import Indices, Matrix, Vector
 
+_FLOAT64 = 2.0**-52
 _PART_NAMES = {1: ("",), 2: ("real part", "imaginary part")}
 
 
@@ -80,18 +81,21 @@ class Space:
     """A row of blocks that together make one coordinate vector."""
 
     blocks: tuple[Block, ...]
+    size: int = field(init=False)
+    coarsest_eps: float = field(init=False, repr=False)
+    _pairs: tuple[Block, ...] = field(init=False, repr=False)
 
-    @functools.cached_property
-    def size(self) -> int:
-        return self.blocks[-1].stop if self.blocks else 0
-
-    @functools.cached_property
-    def _pairs(self) -> tuple[Block, ...]:
-        return tuple(block for block in self.blocks if block.parts == 2)
+    def __post_init__(self) -> None:
+        blocks = self.blocks
+        object.__setattr__(self, "size", blocks[-1].stop if blocks else 0)
+        object.__setattr__(self, "coarsest_eps", max([block.eps for block in blocks], default=_FLOAT64))
+        object.__setattr__(self, "_pairs", tuple([block for block in blocks if block.parts == 2]))
 
     @functools.cached_property
     def eps(self) -> Vector:
         """The spacing of the numbers behind each coordinate."""
+        if len(self.blocks) == 1:
+            return _filled(self.size, self.blocks[0].eps)
         eps = np.empty(self.size)
         for block in self.blocks:
             eps[block.slice] = block.eps
@@ -105,10 +109,6 @@ class Space:
             elements[block.slice] = count + np.arange(block.size) // block.parts
             count += block.size // block.parts
         return elements
-
-    @functools.cached_property
-    def coarsest_eps(self) -> float:
-        return max((block.eps for block in self.blocks), default=float(np.finfo(np.float64).eps))
 
     def block_at(self, coordinate: int) -> Block:
         return next(block for block in self.blocks if coordinate < block.stop)
@@ -150,27 +150,33 @@ class Space:
     def typical(self, values: Vector) -> Vector:
         """A size for each coordinate that is not fooled by a lone zero: max(|v|, a tenth of its block's rms)."""
         typical = np.abs(values)
-        np.copyto(typical, 0.0, where=~np.isfinite(typical))
+        finite = np.isfinite(typical)
+        if not finite.all():
+            typical[~finite] = 0.0
         for block in self.blocks:
-            part = typical[block.slice]
-            if part.size > 1:
+            if block.size > 1:
+                part = typical[block.slice]
                 largest = part.max()
-                if largest > 0:
-                    rms = largest * math.sqrt(np.square(part / largest).mean())
-                    np.maximum(part, 0.1 * rms, out=part)
+                rms = largest * math.sqrt(np.square(part / largest).mean()) if largest else 0.0
+                np.maximum(part, 0.1 * rms, out=part)
         return typical
 
-    def round(self, points: Vector) -> Vector:
-        """Points moved to the nearest numbers their blocks can store."""
-        rounded = points
-        for block in self.blocks:
-            if block.eps > np.finfo(np.float64).eps:
-                rounded = points.copy() if rounded is points else rounded
-                rounded[..., block.slice] = _round_to(points[..., block.slice], block.eps)
-        return rounded
+    def round_in_place(self, points: Matrix) -> None:
+        """Move points to the nearest numbers their blocks can store."""
+        if self.coarsest_eps > _FLOAT64:
+            for block in self.blocks:
+                if block.eps > _FLOAT64:
+                    points[..., block.slice] = _round_to(points[..., block.slice], block.eps)
 
 
 def _round_to(values: Vector, eps: float) -> Vector:
     mantissa, exponent = np.frexp(values)
     scale = 2.0 / eps
     return np.ldexp(np.rint(mantissa * scale) / scale, exponent)
+
+
+@functools.lru_cache(maxsize=256)
+def _filled(size: int, value: float) -> Vector:
+    filled = np.full(size, value)
+    filled.flags.writeable = False
+    return filled

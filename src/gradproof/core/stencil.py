@@ -62,25 +62,34 @@ class Stencil:
         """`step` fixes the step in every coordinate, as torch's `eps` does; None chooses it."""
         self.problem = problem
         self.fixed = step is not None
-        space = problem.inputs
-        self.scale = space.typical(problem.point)
-        self.scale[self.scale == 0] = 1.0
-        self.eps = np.maximum(space.eps, problem.outputs.coarsest_eps)
-        self.noise = _ROUND_OFF * problem.outputs.typical(problem.value)
-        self.noise *= np.maximum(problem.outputs.eps, space.coarsest_eps)
-        self.step = self.scale * np.cbrt(self.eps) if step is None else np.full(space.size, float(step))
+        inputs, outputs = problem.inputs, problem.outputs
+        self.scale = inputs.typical(problem.point)
+        if not self.scale.all():
+            self.scale[self.scale == 0] = 1.0
+        self.eps = np.maximum(inputs.eps, outputs.coarsest_eps)
+        self.noise = outputs.typical(problem.value)
+        self.noise *= _ROUND_OFF * np.maximum(outputs.eps, inputs.coarsest_eps)
+        self.step = self.scale * np.cbrt(self.eps) if step is None else np.full(inputs.size, float(step))
         self.refusal: Exception | None = None
 
     def screen(self, columns: slice) -> Matrix:
         """One central difference per column: J^T restricted to `columns`, one row each."""
-        index = np.arange(columns.start, columns.stop, dtype=np.intp)
-        return self._central(index, self.step[index])
+        count, step = columns.stop - columns.start, self.step[columns]
+        points = np.empty((2 * count, len(self.problem.point)))
+        points[:] = self.problem.point
+        above, below = (_diagonal(half[:, columns]) for half in (points[:count], points[count:]))
+        above += step
+        below -= step
+        self.problem.inputs.round_in_place(points)
+        values = self._attempt(points)
+        with np.errstate(all="ignore"):
+            return (values[:count] - values[count:]) / _width(above - below, 2.0 * step)[:, None]
 
     def floor(self, rows: slice, columns: slice) -> tuple[Vector, Vector]:
         """Round-off of the screening values of these outputs and inputs, as the outer product of two vectors."""
         return self.noise[rows], (0.0 if self.fixed else 1.0) / self.step[columns]
 
-    @property
+    @functools.cached_property
     def unresolvable(self) -> Vector:
         """Per input: 1 / its largest step. Times `noise`, what this precision cannot see with any step."""
         reach = 1.0 / self.scale
@@ -133,23 +142,28 @@ class Stencil:
         return settle(values, floors, np.exp2(climb.order * np.diff(np.array(exponents, dtype=np.float64))))
 
     def _central(self, index: Indices, step: Vector) -> Matrix:
-        above, below = self._displaced(index, step), self._displaced(index, -step)
-        rows = np.arange(len(index))
-        width = _width(above[rows, index], below[rows, index], step)
-        values = self._attempt(np.concatenate([above, below]))
-        with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-            return (values[: len(index)] - values[len(index) :]) / width[:, None]
+        count = len(index)
+        points, reached = self._displaced(np.concatenate([index, index]), np.concatenate([step, -step]))
+        values = self._attempt(points)
+        with np.errstate(all="ignore"):
+            width = _width(reached[:count] - reached[count:], 2.0 * step)
+            return (values[:count] - values[count:]) / width[:, None]
 
     def _one_sided(self, index: Indices, step: Vector) -> Matrix:
-        points = self._displaced(index, step)
-        width = _width(points[np.arange(len(index)), index], self.problem.point[index], step / 2)
-        with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-            return (self._attempt(points) - self.problem.value) / width[:, None]
+        points, reached = self._displaced(index, step)
+        values = self._attempt(points)
+        with np.errstate(all="ignore"):
+            width = _width(reached - self.problem.point[index], step)
+            return (values - self.problem.value) / width[:, None]
 
-    def _displaced(self, index: Indices, step: Vector) -> Matrix:
-        points = np.repeat(self.problem.point[None, :], len(index), axis=0)
-        points[np.arange(len(index)), index] += step
-        return self.problem.inputs.round(points)
+    def _displaced(self, index: Indices, step: Vector) -> tuple[Matrix, Vector]:
+        """Points with one coordinate moved in each, and where that coordinate came to lie after rounding."""
+        rows = np.arange(len(index))
+        points = np.empty((len(index), len(self.problem.point)))
+        points[:] = self.problem.point
+        points[rows, index] += step
+        self.problem.inputs.round_in_place(points)
+        return points, points[rows, index]
 
     def _attempt(self, points: Matrix) -> Matrix:
         """Evaluations, NaN where the function refuses a point: a step too far is not a verdict."""
@@ -179,11 +193,15 @@ class _Climb:
     order: int
 
 
-def _width(above: Vector, below: Vector, step: Vector) -> Vector:
+def _diagonal(square: Matrix) -> Vector:
+    """The diagonal of a square array, to be written to."""
+    return np.einsum("ii->i", square)
+
+
+def _width(width: Vector, asked: Vector) -> Vector:
     """The distance really stepped, which rounding made a little other than asked; an infinite coordinate stays."""
-    with np.errstate(invalid="ignore"):
-        width = above - below
-    return np.where(np.isfinite(width), width, 2.0 * step)
+    finite = np.isfinite(width)
+    return width if finite.all() else np.where(finite, width, asked)
 
 
 def settle(values: Matrix, floors: Matrix, gains: Vector) -> tuple[Matrix, Matrix]:

@@ -12,7 +12,7 @@ from gradproof.core.finding import Finding
 from gradproof.core.options import Options
 from gradproof.core.problem import Problem
 from gradproof.properties.batching import batched_forward, batched_reverse
-from gradproof.properties.determinism import determinism
+from gradproof.properties.determinism import determinism, repeatability
 from gradproof.properties.jacobian import jacobian
 from gradproof.properties.linearity import linearity
 from gradproof.properties.metadata import dtypes, metadata
@@ -22,6 +22,7 @@ from gradproof.properties.unused import unused
 Property = Callable[[Problem, Options], Iterable[Finding]]
 
 PROPERTIES: dict[str, Property] = {
+    "repeatability": repeatability,
     "determinism": determinism,
     "metadata": metadata,
     "dtypes": dtypes,

@@ -12,16 +12,18 @@ from gradproof.core.options import Options
 from gradproof.core.problem import Mode, Problem
 
 
-def determinism(problem: Problem, options: Options) -> Iterator[Finding]:
-    """Evaluate twice and apply the vjp twice; differences beyond round-off and `nondet_tol` are findings."""
+def repeatability(problem: Problem, options: Options) -> Iterator[Finding]:
+    """Evaluate again: differences beyond round-off mean that no numerical derivative can be trusted."""
     again = problem.evaluate(problem.point)
     if not same(problem.value, again, problem.outputs.coarsest_eps):
         with np.errstate(invalid="ignore"):
             noise = np.abs(again - problem.value)
         worst = int(np.argmax(np.nan_to_num(noise, nan=np.inf)))
         yield Finding(
-            property="determinism",
+            property="repeatability",
             status=Status.WRONG,
+            output=problem.outputs.block_at(worst).index,
+            output_element=problem.outputs.place(worst).element,
             message=(
                 "The function is not deterministic: called twice with the same inputs, "
                 f"{problem.outputs.place(worst)} was {problem.value[worst]:.9g}, then {again[worst]:.9g}. "
@@ -29,11 +31,12 @@ def determinism(problem: Problem, options: Options) -> Iterator[Finding]:
             ),
             hint="fix the seed inside the function, or switch randomness (dropout, sampling) off",
         )
-    if problem.has_graph and Mode.REVERSE in options.modes:
-        yield from _backward(problem, options)
 
 
-def _backward(problem: Problem, options: Options) -> Iterator[Finding]:
+def determinism(problem: Problem, options: Options) -> Iterator[Finding]:
+    """Apply the vjp again: differences beyond `nondet_tol` are a finding."""
+    if not (problem.has_graph and Mode.REVERSE in options.modes):
+        return
     first, second = problem.pullback, problem.vjp(problem.cotangent)
     with np.errstate(invalid="ignore"):
         noise = np.abs(first - second)

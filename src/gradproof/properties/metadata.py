@@ -13,7 +13,7 @@ from gradproof.core.space import Block
 def metadata(problem: Problem, options: Options) -> Iterator[Finding]:
     """Shape, layout and device of each gradient are its input's."""
     if problem.has_graph and Mode.REVERSE in options.modes:
-        for block, (expected, actual) in zip(problem.inputs.blocks, problem.gradient_forms(), strict=True):
+        for block, expected, actual in problem.misshapen_gradients():
             for aspect in ("shape", "layout", "device"):
                 yield from _compare(block, expected, actual, aspect, "Gradient")
 
@@ -21,16 +21,16 @@ def metadata(problem: Problem, options: Options) -> Iterator[Finding]:
 def dtypes(problem: Problem, options: Options) -> Iterator[Finding]:
     """Each gradient has the dtype of its input, each tangent that of its output."""
     if problem.has_graph and Mode.REVERSE in options.modes:
-        for block, (expected, actual) in zip(problem.inputs.blocks, problem.gradient_forms(), strict=True):
+        for block, expected, actual in problem.misshapen_gradients():
             yield from _compare(block, expected, actual, "dtype", "Gradient")
     if problem.has_graph and Mode.FORWARD in options.modes:
-        for block, (expected, actual) in zip(problem.outputs.blocks, problem.tangent_forms(), strict=True):
+        for block, expected, actual in problem.misshapen_tangents():
             yield from _compare(block, expected, actual, "dtype", "Forward AD gradient")
 
 
-def _compare(block: Block, expected: Form, actual: Form | None, aspect: str, what: str) -> Iterator[Finding]:
-    want, got = getattr(expected, aspect), getattr(actual, aspect, None)
-    if actual is not None and want != got:
+def _compare(block: Block, expected: Form, actual: Form, aspect: str, what: str) -> Iterator[Finding]:
+    want, got = getattr(expected, aspect), getattr(actual, aspect)
+    if want != got:
         flaw = "dtype mismatch" if aspect == "dtype" else f"incorrect {aspect}"
         yield Finding(
             property="dtypes" if aspect == "dtype" else "metadata",

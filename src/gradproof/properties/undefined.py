@@ -50,14 +50,13 @@ def _try(
         zeroed = probe.copy()
         for i in absent:
             zeroed[space.blocks[i].slice] = 0.0
-        who = ", ".join(space.blocks[i].label for i in sorted(absent))
         try:
             got = absent_from(zeroed, absent)
         except Exception as error:
             yield Finding(
                 property="undefined",
                 status=Status.WRONG,
-                message=f"{headline}with none for {who} it raised {type(error).__name__}: {error}",
+                message=f"{headline}with none for {_names(space, absent)} it raised {type(error).__name__}: {error}",
                 hint="treat None as zeros, or leave materialising the zeros to autograd",
                 cause=error,
             )
@@ -69,7 +68,11 @@ def _try(
                 property="undefined",
                 status=Status.WRONG,
                 message=(
-                    f"{headline}with none for {who} the result differs from the one with zeros "
+                    f"{headline}with none for {_names(space, absent)} the result differs from the one with zeros "
                     f"({got[worst]:.9g} instead of {want[worst]:.9g})."
                 ),
             )
+
+
+def _names(space: Space, which: frozenset[int]) -> str:
+    return ", ".join(space.blocks[i].label for i in sorted(which))

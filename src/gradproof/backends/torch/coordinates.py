@@ -25,7 +25,10 @@ def read(tensor: torch.Tensor) -> Vector:
         tensor = torch.view_as_real(tensor.detach().resolve_conj())
     if tensor.dtype is not torch.float64:
         tensor = tensor.detach().to(torch.float64)
-    return tensor.numpy(force=True).reshape(-1)
+    try:
+        return tensor.detach().numpy().reshape(-1)
+    except (RuntimeError, TypeError):  # on another device, or lazily negated or zero
+        return tensor.numpy(force=True).reshape(-1)
 
 
 def build(coordinates: Vector, like: torch.Tensor) -> torch.Tensor:

@@ -34,10 +34,11 @@ class ArrayLeaf(Leaf):
     """A tensor in ordinary memory that NumPy can view: moving it is one copy."""
 
     def __init__(self, tensor: torch.Tensor, position: int, block: Block) -> None:
-        super().__init__(tensor, position, block)
-        plain = tensor.detach().as_subclass(torch.Tensor)
-        self._view = (torch.view_as_real(plain) if plain.is_complex() else plain).numpy()
+        self.tensor, self.position, self.block, self.moved = tensor, position, block, None
+        plain = tensor.detach()
+        self._view = (torch.view_as_real(plain) if block.parts == 2 else plain).numpy()
         self._original = self._view.copy()
+        self.base = self._original.reshape(-1).astype(np.float64)
 
     def write(self, coordinates: Vector) -> None:
         np.copyto(self._view, coordinates.reshape(self._view.shape), casting="same_kind")

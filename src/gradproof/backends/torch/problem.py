@@ -15,7 +15,7 @@ from gradproof.backends.torch.arguments import Call, flatten_outputs
 from gradproof.backends.torch.batch import Batch, quiet_vmap
 from gradproof.backends.torch.coordinates import block, build, build_batch, form, read
 from gradproof.backends.torch.leaves import Leaf, PackedLeaf, make_leaf, share_memory
-from gradproof.backends.torch.pull import pull
+from gradproof.backends.torch.pull import pull, pull_batch, undefined
 from gradproof.backends.torch.validate import validate_outputs
 from gradproof.core.problem import BatchFlaw, Cost, Form, Mode, OutputChangedError, Problem, random_probe
 from gradproof.core.space import Block, Space
@@ -23,7 +23,7 @@ from gradproof.core.types import Matrix, Vector
 
 # Fewer rows than this are looped over: starting a batch costs about as much as this many plain calls,
 # of the function and of a vjp or jvp.
-_LEAST_BATCH = 12, 3
+_LEAST_BATCH = 12, 5
 
 
 class TorchProblem(Problem):
@@ -33,19 +33,24 @@ class TorchProblem(Problem):
     function that reads its inputs by closure, or an operator with a wrong batching rule, gets a plain loop.
     """
 
-    def __init__(self, call: Call, *, seed: int = 0, always_batch: bool = False, dense_outputs: bool = False) -> None:
-        """`always_batch` batches even a few rows; `dense_outputs` refuses all other layouts of outputs."""
+    def __init__(
+        self, call: Call, *, seed: int = 0, least_batch: tuple[int, int] = _LEAST_BATCH, dense_outputs: bool = False
+    ) -> None:
+        """`least_batch` says from how many evaluations, and from how many vjps or jvps, on a batch is started;
+        `dense_outputs` refuses all other layouts of outputs.
+        """
         self.call, self.seed = call, seed
         self.cost = Cost()
         self._leaves = _find_leaves(call)
         self._sources = [leaf.tensor for leaf in self._leaves]
+        self._packed = [leaf for leaf in self._leaves if isinstance(leaf, PackedLeaf)]
         self._moves_together = share_memory(self._leaves)
         self.inputs = Space(tuple(leaf.block for leaf in self._leaves))
         self.point = np.concatenate([leaf.base for leaf in self._leaves]) if self._leaves else np.empty(0)
         self._gradients: list[torch.Tensor | None] | None = None
         self._signature: list[tuple[torch.Size, torch.dtype]] = []
         self._start(dense_outputs)
-        self._prepare_batches(always_batch)
+        self._prepare_batches(least_batch)
 
     def _start(self, dense_outputs: bool) -> None:
         """The first call: which outputs count, and their graph, which every vjp uses."""
@@ -64,9 +69,9 @@ class TorchProblem(Problem):
         self.outputs = Space(tuple(_row("output", self._chosen, [""] * len(chosen), self._outputs)))
         self.value = self._collect(self._outputs)
 
-    def _prepare_batches(self, always: bool) -> None:
-        evaluate, apply = (2, 2) if always else _LEAST_BATCH
-        movable = not self._moves_together and not any(isinstance(leaf, PackedLeaf) for leaf in self._leaves)
+    def _prepare_batches(self, least: tuple[int, int]) -> None:
+        evaluate, apply = least
+        movable = not self._moves_together and not self._packed
         self._evaluations = Batch(
             self._evaluate_loop,
             self._evaluate_batched,
@@ -100,7 +105,8 @@ class TorchProblem(Problem):
     def _nearby(self) -> tuple[Vector, Vector]:
         """A point with every coordinate moved a little, and the value there."""
         shift = self.inputs.typical(self.point) * random_probe(self.inputs.size, self.seed)
-        point = self.inputs.round(self.point + 2.0**-20 * shift)
+        point = self.point + 2.0**-20 * shift
+        self.inputs.round_in_place(point)
         return point, self.evaluate(point)
 
     def _evaluate_loop(self, points: Matrix) -> Matrix:
@@ -144,8 +150,9 @@ class TorchProblem(Problem):
             leaf.restore()
 
     def _call_moved(self) -> Any:
-        moved = {leaf.position: leaf.moved for leaf in self._leaves if leaf.moved is not None}
-        return self.call.with_values(moved) if moved else self.call()
+        if not self._packed:
+            return self.call()
+        return self.call.with_values({leaf.position: leaf.moved for leaf in self._packed})
 
     def _pick(self, output: Any) -> list[torch.Tensor]:
         everything = flatten_outputs(output)
@@ -165,6 +172,8 @@ class TorchProblem(Problem):
         return picked
 
     def _collect(self, outputs: list[torch.Tensor]) -> Vector:
+        if len(outputs) == 1:
+            return read(outputs[0]).copy()
         values = np.empty(self.outputs.size)
         for target, tensor in zip(self.outputs.blocks, outputs, strict=True):
             values[target.start : target.stop] = read(tensor)
@@ -183,7 +192,7 @@ class TorchProblem(Problem):
         if not self.has_graph:
             return np.zeros(self.inputs.size)
         self.cost.vjps += 1
-        self._gradients = list(self._grad(self._outputs, self._cotangents(cotangent)))
+        self._gradients = list(pull(self._outputs, self._sources, self._cotangents(cotangent)))
         return self._gather(self._gradients)
 
     def vjp_many(self, cotangents: Matrix) -> Matrix:
@@ -196,7 +205,7 @@ class TorchProblem(Problem):
             for target, tensor in zip(self.outputs.blocks, self._outputs, strict=True)
         ]
         with quiet_vmap():
-            gradients = self._grad(self._outputs, stacked, batched=True)
+            gradients = pull_batch(self._outputs, self._sources, stacked)
         result = np.zeros((len(cotangents), self.inputs.size))
         for target, gradient in zip(self.inputs.blocks, gradients, strict=True):
             if gradient is not None:
@@ -205,27 +214,21 @@ class TorchProblem(Problem):
 
     def vjp_undefined(self, cotangent: Vector, absent: frozenset[int]) -> Vector:
         self.cost.vjps += 1
-        outputs = [_Undefined.apply(o) if i in absent else o for i, o in enumerate(self._outputs)]
-        return self._gather(list(self._grad(outputs, self._cotangents(cotangent))))
+        outputs = [undefined(o) if i in absent else o for i, o in enumerate(self._outputs)]
+        return self._gather(list(pull(outputs, self._sources, self._cotangents(cotangent))))
 
-    def gradient_forms(self) -> list[tuple[Form, Form | None]]:
+    def misshapen_gradients(self) -> list[tuple[Block, Form, Form]]:
         if self._gradients is None:
             self.vjp(np.ones(self.outputs.size))
-        return [
-            (form(leaf.tensor), None if gradient is None else form(gradient))
-            for leaf, gradient in zip(self._leaves, self._gradients or (), strict=True)
-        ]
+        return _misshapen(self.inputs, self._sources, self._gradients or [])
 
     def _cotangents(self, cotangent: Vector) -> list[torch.Tensor]:
         blocks = self.outputs.blocks
         return [build(cotangent[b.start : b.stop], o) for b, o in zip(blocks, self._outputs, strict=True)]
 
-    def _grad(
-        self, outputs: list[Any], cotangents: list[torch.Tensor], *, batched: bool = False
-    ) -> tuple[torch.Tensor | None, ...]:
-        return pull(outputs, self._sources, cotangents, batched=batched)
-
     def _gather(self, gradients: list[torch.Tensor | None]) -> Vector:
+        if len(gradients) == 1 and gradients[0] is not None:
+            return read(gradients[0]).copy()
         result = np.zeros(self.inputs.size)
         for target, gradient in zip(self.inputs.blocks, gradients, strict=True):
             if gradient is not None:
@@ -265,12 +268,9 @@ class TorchProblem(Problem):
             found = _vmap_internals.vmap(function)(*stacked)  # pyright: ignore[reportDeprecated]
             return self._collect_batch(found, self.outputs)
 
-    def tangent_forms(self) -> list[tuple[Form, Form | None]]:
+    def misshapen_tangents(self) -> list[tuple[Block, Form, Form]]:
         tangents = [torch.ones_like(leaf.tensor) for leaf in self._leaves]
-        return [
-            (form(output), None if found is None else form(found))
-            for output, found in zip(self._outputs, self._push(list(tangents)), strict=True)
-        ]
+        return _misshapen(self.outputs, self._outputs, self._push(list(tangents)))
 
     def _push(self, tangents: list[torch.Tensor | None]) -> list[torch.Tensor | None]:
         """The outputs' tangents, None where there is none, for dual inputs that need no gradient."""
@@ -286,16 +286,21 @@ class TorchProblem(Problem):
             self._restore()
 
 
-class _Undefined(torch.autograd.Function):
-    """Identity whose backward passes no gradient on."""
-
-    @staticmethod
-    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
-        return x.view_as(x)
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Any) -> None:
-        return None
+def _misshapen(
+    space: Space, models: list[torch.Tensor], actual: list[torch.Tensor | None]
+) -> list[tuple[Block, Form, Form]]:
+    """The tensors that are there but are not of their model's form."""
+    return [
+        (block_, form(model), form(tensor))
+        for block_, model, tensor in zip(space.blocks, models, actual, strict=True)
+        if tensor is not None
+        and not (
+            tensor.shape == model.shape
+            and tensor.dtype is model.dtype
+            and tensor.layout is model.layout
+            and tensor.device == model.device
+        )
+    ]
 
 
 def _row(kind: str, indices: list[int], names: list[str], tensors: list[torch.Tensor]) -> Iterator[Block]:

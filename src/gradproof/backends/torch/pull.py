@@ -1,10 +1,11 @@
-"""torch.autograd.grad with the types it really has."""
+"""torch.autograd.grad, with the types it really has and without what a check does not need."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
+from torch.autograd import Variable
 
 
 def pull(
@@ -12,16 +13,30 @@ def pull(
     inputs: Sequence[torch.Tensor],
     cotangents: Sequence[torch.Tensor],
     *,
-    batched: bool = False,
     create_graph: bool = False,
 ) -> tuple[torch.Tensor | None, ...]:
-    """The gradient of each input, None where nothing depends on it. The graph stays."""
-    return torch.autograd.grad(
-        outputs,
-        inputs,
-        cotangents,
-        retain_graph=True,
-        create_graph=create_graph,
-        allow_unused=True,
-        is_grads_batched=batched,
+    """The gradient of each input, None where nothing depends on it. The graph stays.
+
+    The cotangents have the shapes of the outputs, so that grad's inspection of them, which takes as long as a small
+    backward, is left out.
+    """
+    return Variable._execution_engine.run_backward(  # pyright: ignore[reportPrivateUsage, reportAttributeAccessIssue]
+        tuple(outputs),
+        tuple(cotangents),
+        True,  # retain_graph
+        create_graph,
+        tuple(inputs),
+        True,  # allow_unreachable: None for an input that nothing depends on
+        accumulate_grad=False,
     )
+
+
+def pull_batch(
+    outputs: Sequence[torch.Tensor], inputs: Sequence[torch.Tensor], cotangents: Sequence[torch.Tensor]
+) -> tuple[torch.Tensor | None, ...]:
+    """The same for a batch of cotangents, through vmap."""
+    return torch.autograd.grad(outputs, inputs, cotangents, retain_graph=True, allow_unused=True, is_grads_batched=True)
+
+
+undefined: Callable[[torch.Tensor], torch.Tensor] = torch._C._functions.UndefinedGrad()  # pyright: ignore[reportPrivateUsage, reportAttributeAccessIssue]
+"""Identity whose backward passes no gradient on."""
