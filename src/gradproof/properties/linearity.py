@@ -16,7 +16,7 @@ def linearity(problem: Problem, options: Options) -> Iterator[Finding]:
     if not (problem.has_graph and Mode.REVERSE in options.modes):
         return
     gradient = problem.vjp(np.zeros(problem.outputs.size))
-    if not (gradient == 0).all():
+    if gradient.any():  # NaN counts
         worst = int(np.argmax(np.nan_to_num(np.abs(gradient), nan=np.inf)))
         place = problem.inputs.place(worst)
         yield Finding(

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import random
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -22,24 +21,34 @@ def _numpy_memory() -> bytes:
     return ctypes.string_at(generator.ctypes.state_address, _MT19937_BYTES)
 
 
-@contextmanager
-def preserved(tensors: Sequence[torch.Tensor]) -> Generator[None]:
-    """Put back the random states of Python, NumPy and PyTorch, and the tensors' `requires_grad`, on any exit."""
-    python, cpu = random.getstate(), torch.get_rng_state()
-    numpy: Any = np.random.get_state(legacy=True)
-    memory = b"" if numpy[3] else _numpy_memory()  # a stored gaussian is not in the generator's memory
-    devices = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else None
-    flags = [tensor.requires_grad for tensor in tensors]
-    try:
-        with torch.enable_grad():
-            yield
-    finally:
-        random.setstate(python)
-        if not memory or memory != _numpy_memory():
-            np.random.set_state(numpy)
-        torch.set_rng_state(cpu)
-        if devices is not None:
-            torch.cuda.set_rng_state_all(devices)
-        for tensor, flag in zip(tensors, flags, strict=True):
+class preserved:  # noqa: N801 (used as a function, in a with statement)
+    """Put back the random states of Python, NumPy and PyTorch, and the tensors' `requires_grad`, on any exit.
+
+    Inside, gradients are enabled. A class, not a generator: small checks notice the difference.
+    """
+
+    def __init__(self, tensors: Sequence[torch.Tensor]) -> None:
+        self._tensors = tensors
+
+    def __enter__(self) -> None:
+        self._python, self._torch = random.getstate(), torch.get_rng_state()
+        self._numpy: Any = np.random.get_state(legacy=True)
+        # a gaussian that NumPy keeps for later is not in its generator's memory
+        self._memory = b"" if self._numpy[3] else _numpy_memory()
+        self._devices = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
+        self._flags = [tensor.requires_grad for tensor in self._tensors]
+        self._grad_mode = torch.is_grad_enabled()
+        if not self._grad_mode:
+            torch.set_grad_enabled(True)
+
+    def __exit__(self, *_: object) -> None:
+        torch.set_grad_enabled(self._grad_mode)
+        random.setstate(self._python)
+        if not self._memory or self._memory != _numpy_memory():
+            np.random.set_state(self._numpy)
+        torch.set_rng_state(self._torch)
+        if self._devices:
+            torch.cuda.set_rng_state_all(self._devices)
+        for tensor, flag in zip(self._tensors, self._flags, strict=True):
             if tensor.requires_grad is not flag:
                 tensor.requires_grad_(flag)
