@@ -12,7 +12,7 @@ from gradproof.core.finding import Finding, Status
 from gradproof.core.options import Options
 from gradproof.core.problem import Mode, Problem
 from gradproof.core.report import Report, Spent
-from gradproof.properties import DEFAULT, PROPERTIES
+from gradproof.properties import DEFAULT, EXPLANATIONS, PROPERTIES
 
 
 def check(
@@ -82,6 +82,11 @@ def investigate(problem: Problem, options: Options) -> Iterator[list[Finding]]:
             yield findings
 
 
+def explain(problem: Problem, options: Options) -> list[Finding]:
+    """What may stand behind a wrong Jacobian, apart from a wrong formula."""
+    return [finding for name in EXPLANATIONS for finding in PROPERTIES[name](problem, options)]
+
+
 def raised(name: str, error: Exception) -> Finding:
     """The finding for an exception in user code."""
     return Finding(
@@ -97,7 +102,7 @@ def _report(
 ) -> Report:
     cost = problem.cost if problem else None
     return Report(
-        findings=tuple(sorted(findings, key=lambda finding: -finding.status.rank)),
+        findings=tuple(sorted(findings, key=lambda f: (-f.status.rank, f.property not in EXPLANATIONS))),
         modes=options.modes,
         covered=tuple(block.label for block in problem.inputs.blocks) if problem else (),
         entries=problem.inputs.size * problem.outputs.size if problem else 0,

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch.autograd.gradcheck import GradcheckError as TorchGradcheckError
 
-from gradproof.api import investigate
+from gradproof.api import explain, investigate
 from gradproof.backends import as_arguments
 from gradproof.backends.torch import jacobians
 from gradproof.backends.torch.arguments import Call, flatten_outputs
@@ -25,10 +25,9 @@ from gradproof.backends.torch.second import FirstDerivative, connected, draw_cot
 from gradproof.backends.torch.state import preserved
 from gradproof.backends.torch.validate import differentiable, validate_inputs
 from gradproof.core.finding import Finding, Status
-from gradproof.core.options import Options
+from gradproof.core.options import Options, Strategy
 from gradproof.core.problem import Mode
 from gradproof.properties import DEFAULT
-from gradproof.properties.determinism import repeatability
 
 __all__ = [
     "GradcheckError",
@@ -85,11 +84,12 @@ def gradcheck(
         check_forward_ad or not check_batched_forward_grad, "check_forward_ad=True for check_batched_forward_grad=True"
     )
     options = _options(
+        Strategy.PROBES if fast_mode else Strategy.ENTRIES,
         (check_backward_ad, check_forward_ad),
         (check_undefined_grad, check_grad_dtypes, check_batched_grad, check_batched_forward_grad),
         (float(eps), float(atol), float(rtol), float(nondet_tol)),
     )
-    least_batch = (2, 2) if fast_mode else (12, 2 if check_batched_grad else 5)
+    least_batch = (12, 2 if check_batched_grad else 5)
     call = Call(func, as_arguments(inputs), {})
     validate_inputs(call, forward=check_forward_ad, warn_precision=True)
     with preserved([tensor for _, tensor in differentiable(call)]):
@@ -98,12 +98,16 @@ def gradcheck(
 
 @functools.lru_cache(maxsize=64)
 def _options(
-    modes: tuple[bool, bool], extras: tuple[bool, bool, bool, bool], numbers: tuple[float, float, float, float]
+    strategy: Strategy,
+    modes: tuple[bool, bool],
+    extras: tuple[bool, bool, bool, bool],
+    numbers: tuple[float, float, float, float],
 ) -> Options:
     """torch's arguments as Options. Kept, because building them takes a part of a small check."""
     eps, atol, rtol, nondet_tol = numbers
     names = ("undefined", "dtypes", "batched_reverse", "batched_forward")
     return Options(
+        strategy=strategy,
         modes=tuple(mode for mode, wanted in zip(Mode, modes, strict=True) if wanted),
         properties=_PROPERTIES | {name for name, wanted in zip(names, extras, strict=True) if wanted},
         atol=atol,
@@ -120,9 +124,9 @@ def _decide(problem: TorchProblem, options: Options, raise_exception: bool) -> b
                 raise finding.cause
         fatal = [finding for finding in findings if _is_fatal(finding)]
         if fatal:
-            fatal = [*repeatability(problem, options), *fatal]
             if raise_exception:
-                raise GradcheckError("\n".join(map(str, fatal)), fatal) from fatal[0].cause
+                reasons = list(dict.fromkeys([*explain(problem, options), *fatal]))
+                raise GradcheckError("\n".join(map(str, reasons)), reasons) from fatal[0].cause
             return False
     return True
 

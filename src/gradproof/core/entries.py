@@ -194,7 +194,8 @@ def _remeasure(
         at_column = suspects.columns[which]
         tolerance = judgement.atol[at_column] + judgement.rtol[at_column] * size
         tolerance += judgement.noise[rows] * judgement.unresolvable[at_column]
-        suspects.excess[which] = np.nan_to_num(difference / (tolerance + bar), nan=np.inf)
+        own = np.abs(suspects.analytic[which] - estimate.value[at, rows])
+        suspects.excess[which] = np.nan_to_num(own / (tolerance + bar), nan=np.inf)
     suspects.numeric[which] = estimate.value[at, rows]
     suspects.tolerance[which] = tolerance
     error[which] = bar

@@ -55,10 +55,10 @@ class Judge:
             largest = np.max(np.abs(numeric), initial=0.0, where=np.isfinite(numeric))
             np.maximum(self.atol, self._dust * self.rtol * largest, out=self.atol)
 
-    def sharpness(self, columns: Indices) -> Tolerance:
+    def sharpness(self, columns: Indices, outputs: slice | Indices = slice(None)) -> Tolerance:
         """How sharp the numerical derivative along these inputs should be: ten times what the tolerance needs."""
         atol, rtol = self.atol[columns, None], self.rtol[columns, None]
-        unresolvable = np.multiply.outer(self.unresolvable[columns], self.noise)
+        unresolvable = np.multiply.outer(self.unresolvable[columns], self.noise[outputs])
         return lambda value: 0.1 * (atol + rtol * np.abs(value)) + 2.0 * unresolvable
 
 

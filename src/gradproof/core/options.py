@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import enum
 import math
 from dataclasses import dataclass
 
 from gradproof.core.problem import Mode
+
+
+class Strategy(enum.Enum):
+    """How the Jacobian is compared."""
+
+    ENTRIES = "entries"
+    PROBES = "probes"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -14,8 +22,9 @@ class Options:
 
     `atol` and `rtol` are per entry of the Jacobian; None derives them from the dtype and, for `atol`, from the
     largest entry. `properties` are names of `gradproof.properties.PROPERTIES`. `step` fixes the finite-difference
-    step in every coordinate, as torch's `eps` does; None lets the ladder choose. `memory` bounds, in bytes, what
-    the check holds at a time; `worst` the entries listed for each finding.
+    step in every coordinate, as torch's `eps` does; None lets the ladder choose. `affordable_columns` and
+    `affordable_entries` bound the Jacobians that a probe in doubt compares entry by entry. `memory` bounds, in
+    bytes, what the check holds at a time; `worst` the entries listed for each finding.
     """
 
     modes: tuple[Mode, ...] = (Mode.REVERSE,)
@@ -24,6 +33,9 @@ class Options:
     rtol: float | None = None
     nondet_tol: float = 0.0
     step: float | None = None
+    strategy: Strategy = Strategy.ENTRIES
+    affordable_columns: int = 2048
+    affordable_entries: int = 2**22
     memory: int = 512 * 2**20
     worst: int = 5
     seed: int = 0

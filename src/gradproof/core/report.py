@@ -30,6 +30,19 @@ class Spent:
     seconds: float
 
 
+@dataclass(frozen=True, slots=True)
+class Certificate:
+    """What a check was able to see: the smallest error of a single entry, by input, and the probability of a miss."""
+
+    smallest: tuple[tuple[str, float], ...]
+    miss: float
+
+    def __str__(self) -> str:
+        sizes = ", ".join(f"{size:.1e} in {label}" for label, size in self.smallest)
+        chance = "with certainty" if self.miss == 0 else f"except with probability {self.miss:.0e}"
+        return f"a lone entry off by more than this would have been noticed {chance}: {sizes}"
+
+
 class CheckFailedError(AssertionError):
     """Raised by `Report.raise_for_failure`; `report` has the details."""
 

@@ -25,6 +25,8 @@ Tolerance = Callable[[Matrix], Matrix]
 
 # Round-off of one evaluation, in units of eps·|F|; two of them make a difference.
 _ROUND_OFF = 2.0
+# Steps in a ratio that is no power of two: else hidden quantisation, (x + 1e8) - 1e8, agrees with itself on two rungs.
+_UNEVEN = (1.0, 1.19, 0.87, 1.13, 0.91, 1.23, 0.83)
 # A value sees a difference clearly if its error bar is at most this part of it.
 _CLEAR = 0.1
 
@@ -48,11 +50,11 @@ def rungs(eps: float) -> tuple[int, ...]:
     """The ladder for a precision, coarse to fine: rung k takes a step of 2**-k times the coordinate's scale.
 
     >>> rungs(2.0**-52), rungs(2.0**-23), rungs(2.0**-7)
-    ((8, 11, 14, 17, 20, 23, 26), (4, 6, 8, 10), (1, 2, 3))
+    ((9, 12, 15, 18, 21, 24, 27), (4, 6, 8, 10), (1, 2, 3))
     """
     digits = bits(eps)
     spacing = 3 if digits > 40 else 2 if digits > 15 else 1
-    return tuple(range(max(1, round(digits / 6.5)), digits // 2 + 1, spacing))
+    return tuple(range(max(1, round(digits / 6)), digits // 2 + (spacing + 1) // 2, spacing))
 
 
 class Stencil:
@@ -85,6 +87,15 @@ class Stencil:
         with np.errstate(all="ignore"):
             return (values[:count] - values[count:]) / _width(above - below, 2.0 * step)[:, None]
 
+    def along(self, direction: Vector, rung: int) -> tuple[Vector, Vector]:
+        """The central difference along a direction with step 2**-rung, and how far the two sides bend: second/step."""
+        step = 2.0**-rung
+        points = np.stack([self.problem.point + step * direction, self.problem.point - step * direction])
+        self.problem.inputs.round_in_place(points)
+        above, below = self._attempt(points)
+        with np.errstate(all="ignore"):
+            return (above - below) / (2.0 * step), (above + below - 2.0 * self.problem.value) / step
+
     def floor(self, rows: slice, columns: slice) -> tuple[Vector, Vector]:
         """Round-off of the screening values of these outputs and inputs, as the outer product of two vectors."""
         return self.noise[rows], (0.0 if self.fixed else 1.0) / self.step[columns]
@@ -98,24 +109,25 @@ class Stencil:
                 reach[block.slice] *= 2.0 ** rungs(float(self.eps[block.start]))[0]
         return reach
 
-    def measure(self, columns: Sequence[int], tolerance: Tolerance) -> Estimate:
+    def measure(self, columns: Sequence[int], tolerance: Tolerance, outputs: Indices | None = None) -> Estimate:
         """The derivative along each column by the full ladder.
 
         Where an error bar exceeds `tolerance(value)`, or the function refuses the steps (its domain is narrow, or
-        ends here), other scales are tried, and where there is no value at all, one side only.
+        ends here), other scales are tried, and where there is no value at all, one side only. `outputs` picks some.
         """
+        rows_of = slice(None) if outputs is None else outputs
         before = self.problem.cost.evaluations
         index = np.asarray(columns, dtype=np.intp)
-        value = np.full((len(index), self.problem.outputs.size), np.nan)
+        reachable = np.isfinite(self.problem.value[rows_of])
+        value = np.full((len(index), len(reachable)), np.nan)
         error = np.full_like(value, np.inf)
-        reachable = np.isfinite(self.problem.value)
         for climb in self._climbs():
             with np.errstate(invalid="ignore"):
                 open_ = ~np.isfinite(value) if climb.order == 1 else ~(error <= tolerance(value))
             missing = np.flatnonzero((open_ & reachable).any(axis=1))
             for eps in np.unique(self.eps[index[missing]]):
                 rows = missing[self.eps[index[missing]] == eps]
-                new_value, new_error = self._measure(climb, index[rows], float(eps))
+                new_value, new_error = self._measure(climb, index[rows], float(eps), rows_of)
                 better = open_[rows] & ~(new_error >= error[rows])
                 value[rows] = np.where(better, new_value, value[rows])
                 error[rows] = np.where(better, new_error, error[rows])
@@ -134,12 +146,12 @@ class Stencil:
         yield _Climb(self._one_sided, tight, order=1)
         yield _Climb(self._one_sided, -tight, order=1)
 
-    def _measure(self, climb: _Climb, index: Indices, eps: float) -> tuple[Matrix, Matrix]:
-        exponents = rungs(eps)
-        steps = [climb.scale[index] * 2.0**-rung for rung in exponents]
-        values = np.stack([climb.quotient(index, step) for step in steps])
-        floors = np.stack([np.outer(1.0 / np.abs(step), self.noise) for step in steps])
-        return settle(values, floors, np.exp2(climb.order * np.diff(np.array(exponents, dtype=np.float64))))
+    def _measure(self, climb: _Climb, index: Indices, eps: float, outputs: slice | Indices) -> tuple[Matrix, Matrix]:
+        sizes = [2.0**-rung * uneven for rung, uneven in zip(rungs(eps), _UNEVEN, strict=False)]
+        steps = [climb.scale[index] * size for size in sizes]
+        values = np.stack([climb.quotient(index, step)[:, outputs] for step in steps])
+        floors = np.stack([np.outer(1.0 / np.abs(step), self.noise[outputs]) for step in steps])
+        return settle(values, floors, sizes, climb.order)
 
     def _central(self, index: Indices, step: Vector) -> Matrix:
         count = len(index)
@@ -204,22 +216,31 @@ def _width(width: Vector, asked: Vector) -> Vector:
     return width if finite.all() else np.where(finite, width, asked)
 
 
-def settle(values: Matrix, floors: Matrix, gains: Vector) -> tuple[Matrix, Matrix]:
+def settle(values: Matrix, floors: Matrix, sizes: Sequence[float], order: int) -> tuple[Matrix, Matrix]:
     """The best value and its error bar from a ladder of quotients, coarse to fine along the first axis.
 
-    Neighbouring rungs are extrapolated (Richardson; `gains` is ratio**order); how far neighbours differ is their
-    error bar. From afar a staircase looks like a slope and a kink like a mean, so the finest pair speaks first: a
-    coarser one with a smaller error bar replaces it, unless the finer one sees clearly that the coarser is wrong.
-    Where round-off blurs the fine rungs, even round-off that no formula predicts, they see nothing clearly, and the
-    coarser ones decide.
+    `sizes` are the relative steps of the rungs. Neighbours are extrapolated (Richardson); how far they differ is
+    their error bar, doubled. Round-off grows as the step shrinks, so what blurs a fine pair blurs the next coarser
+    one at least in proportion to the step: a pair that agrees by luck is not taken for a sharp one.
+
+    From afar a staircase looks like a slope and a kink like a mean, so the finest pair speaks first: a coarser one
+    with a smaller error bar replaces it, unless the finer one sees clearly that the coarser is wrong. Where round-off
+    blurs the fine rungs, even round-off that no formula predicts, they see nothing clearly, and the coarser decide.
     """
+    ratios = np.array(sizes[:-1]) / np.array(sizes[1:])
+    gains = ratios**order
     with np.errstate(invalid="ignore", over="ignore"):
         leaps: Matrix = np.diff(values, axis=0)
         limits: Matrix = values[1:] + leaps / (gains[:, None, None] - 1.0)
         spread = np.abs(leaps)
-        np.fmin(spread[1:], np.abs(np.diff(limits, axis=0)), out=spread[1:])
-        errors = spread + floors[1:]
+        apart = np.abs(np.diff(limits, axis=0))
+        np.fmin(spread[1:], apart, out=spread[1:])
+        np.fmin(spread[:-1], apart + 0.1 * floors[2:], out=spread[:-1])
+        errors = 2.0 * spread + floors[1:]
         errors[~np.isfinite(limits)] = np.inf
+        for rung in range(len(errors) - 2, -1, -1):
+            blur = errors[rung + 1] / ratios[rung]
+            np.maximum(errors[rung], blur, out=errors[rung], where=np.isfinite(blur))
         value: Matrix = limits[-1]
         error: Matrix = errors[-1]
         for rung in range(len(limits) - 2, -1, -1):

@@ -11,5 +11,8 @@ Vector = npt.NDArray[np.float64]
 Matrix = npt.NDArray[np.float64]
 """Several of them, one in each row."""
 
+Flags = npt.NDArray[np.bool_]
+"""Which coordinates something holds for."""
+
 Indices = npt.NDArray[np.intp]
 """Positions of coordinates."""

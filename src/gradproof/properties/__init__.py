@@ -1,7 +1,6 @@
 """What must hold of a derivative: one file and one function `(Problem, Options) -> findings` each.
 
-They run in the order of `PROPERTIES`, from what explains most to what explains least: a backward that is not
-repeatable is reported as such before its Jacobian is called wrong.
+They run in the order of `PROPERTIES`: the Jacobian first, because its probe is the work that the others share.
 """
 
 from __future__ import annotations
@@ -22,17 +21,20 @@ from gradproof.properties.unused import unused
 Property = Callable[[Problem, Options], Iterable[Finding]]
 
 PROPERTIES: dict[str, Property] = {
+    "unused": unused,
+    "jacobian": jacobian,
     "repeatability": repeatability,
     "determinism": determinism,
     "metadata": metadata,
     "dtypes": dtypes,
-    "unused": unused,
-    "jacobian": jacobian,
     "batched_forward": batched_forward,
     "batched_reverse": batched_reverse,
     "linearity": linearity,
     "undefined": undefined,
 }
+
+EXPLANATIONS = ("repeatability", "determinism")
+"""Properties whose failure explains that of others: what is not repeatable is reported as such before it is wrong."""
 
 DEFAULT = frozenset(PROPERTIES) - {"batched_forward", "batched_reverse"}
 """What is checked unless asked otherwise: not everybody needs derivatives that can be vmapped."""

@@ -42,8 +42,9 @@ def determinism(problem: Problem, options: Options) -> Iterator[Finding]:
         return
     with np.errstate(invalid="ignore"):
         noise = np.abs(first - second)
-    if (noise > options.nondet_tol).any():
-        worst = int(np.nanargmax(noise))
+        unlike = ~((noise <= options.nondet_tol) | (first == second) | (np.isnan(first) & np.isnan(second)))
+    if unlike.any():
+        worst = int(np.argmax(np.where(unlike, np.nan_to_num(noise, nan=np.inf), -1.0)))
         yield Finding(
             property="determinism",
             status=Status.WRONG,

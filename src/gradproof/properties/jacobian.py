@@ -8,7 +8,8 @@ import numpy as np
 
 from gradproof.core.entries import Comparison, compare_entries
 from gradproof.core.finding import Entry, Finding, Status
-from gradproof.core.options import Options
+from gradproof.core.options import Options, Strategy
+from gradproof.core.probing import Prober
 from gradproof.core.problem import Mode, Problem
 from gradproof.core.space import Space
 from gradproof.core.types import Indices
@@ -21,10 +22,28 @@ _STATUSES = tuple(Status)
 
 
 def jacobian(problem: Problem, options: Options) -> Iterator[Finding]:
-    """Every entry, for each mode; one finding for each pair of an output and an input with entries at fault."""
-    if problem.has_graph:
+    """Numeric against analytic, for each mode; one finding for each pair of an output and an input at fault."""
+    if not problem.has_graph:
+        return
+    if options.strategy is Strategy.PROBES and options.step is None and problem.inputs.size and problem.outputs.size:
+        yield from _by_probes(problem, options)
+    else:
         for comparison in compare_entries(problem, options, options.modes):
             yield from describe(problem, options, comparison, "jacobian", _HEADLINES[comparison.mode])
+
+
+def _by_probes(problem: Problem, options: Options) -> Iterator[Finding]:
+    prober = Prober(problem, options)
+    for mode in options.modes:
+        outcome = prober.run(mode)
+        for comparison in outcome.comparisons:
+            yield from describe(problem, options, comparison, "jacobian", _HEADLINES[mode])
+        for doubt in outcome.unseen:
+            yield Finding(
+                property="jacobian",
+                status=Status.INCONCLUSIVE,
+                message=f"The Jacobian could not be judged in {mode}: {doubt}.",
+            )
 
 
 def describe(problem: Problem, options: Options, comparison: Comparison, name: str, headline: str) -> Iterator[Finding]:

@@ -63,7 +63,8 @@ def _try(
             continue
         want = defined(zeroed) if len(absent) < len(space.blocks) else np.zeros_like(got)
         if not same(want, got, space.coarsest_eps, slack):
-            worst = int(np.nanargmax(np.abs(got - want)))
+            with np.errstate(invalid="ignore"):
+                worst = int(np.argmax(np.nan_to_num(np.abs(got - want), nan=np.inf)))
             yield Finding(
                 property="undefined",
                 status=Status.WRONG,

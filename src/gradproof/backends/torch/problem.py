@@ -250,9 +250,9 @@ class TorchProblem(Problem):
             for i, leaf in enumerate(self._leaves)
         ]
         result = np.zeros(self.outputs.size)
-        for target, found in zip(self.outputs.blocks, self._push(tangents), strict=True):
+        for target, output, found in zip(self.outputs.blocks, self._outputs, self._push(tangents), strict=True):
             if found is not None:
-                result[target.slice] = read(found)
+                result[target.slice] = read(_in_kind(found, output))
         return result
 
     def _jvp_batched(self, tangents: Matrix) -> Matrix:
@@ -260,7 +260,8 @@ class TorchProblem(Problem):
 
         def function(*batch: torch.Tensor) -> tuple[torch.Tensor, ...]:
             found = self._push(list(batch))
-            return tuple(torch.zeros_like(o) if t is None else t for o, t in zip(self._outputs, found, strict=True))
+            pairs = zip(self._outputs, found, strict=True)
+            return tuple(torch.zeros_like(o) if t is None else _in_kind(t, o) for o, t in pairs)
 
         stacked = [build_batch(tangents[:, leaf.block.slice], leaf.tensor) for leaf in self._leaves]
         with quiet_vmap():
@@ -284,6 +285,13 @@ class TorchProblem(Problem):
                 return [forward_ad.unpack_dual(output).tangent for output in outputs]
         finally:
             self._restore()
+
+
+def _in_kind(tangent: torch.Tensor, output: torch.Tensor) -> torch.Tensor:
+    """A tangent as real or as complex as its output: that it was not is for another property to report."""
+    if tangent.is_complex() == output.is_complex():
+        return tangent
+    return tangent.real if tangent.is_complex() else tangent.to(output.dtype)
 
 
 def _misshapen(

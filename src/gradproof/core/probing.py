@@ -1,0 +1,262 @@
+"""The probe strategy: one probe for the whole Jacobian, more only where it accuses or cannot see.
+
+A pass is given only for what was seen. What a probe accuses, or cannot see well enough, is taken apart: every entry
+while that is affordable, else the wrong entries are located by halving and judged one by one.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from gradproof.core.entries import Comparison, Suspects, compare_entries
+from gradproof.core.finding import Status
+from gradproof.core.judge import Judge, judge
+from gradproof.core.locate import halve
+from gradproof.core.options import Options
+from gradproof.core.probe import CONFIDENCE, Aim, Survey, aim, compare, draw_direction, norm
+from gradproof.core.problem import Mode, Problem
+from gradproof.core.report import Certificate
+from gradproof.core.stencil import Stencil, rungs
+from gradproof.core.types import Flags, Vector
+
+# The part of a typical entry that an error must not exceed unseen, when no tolerance is given.
+_LENIENT = 0.1
+_MISS = 1e-12
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The comparisons that found something, what could not be judged, and what was seen."""
+
+    comparisons: list[Comparison]
+    unseen: list[str]
+    certificate: Certificate
+
+
+class Prober:
+    """One survey of a Problem, compared with each of its modes."""
+
+    def __init__(self, problem: Problem, options: Options) -> None:
+        self.problem, self.options = problem, options
+        self.stencil = Stencil(problem)
+        self.judgement = Judge(self.stencil, options)
+        self.explicit = options.atol is not None
+        self.direction = draw_direction(problem, self.stencil)
+        self.survey = Survey(self.stencil, self.direction)
+        self._coarser, self._base, self._finer = _ladder(float(self.stencil.eps.max()))
+        self.survey.climb(*(self._base if self.explicit else (*self._coarser[:1], *self._base)))
+        self.smallest_step = float(np.abs(self.direction).min())
+
+    def run(self, mode: Mode) -> Outcome:
+        return self._reverse() if mode is Mode.REVERSE else self._forward()
+
+    # reverse mode
+
+    def _reverse(self) -> Outcome:
+        problem, survey = self.problem, self.survey
+        problem.cotangent = cotangent = aim(problem, survey)
+        pullback = problem.pullback
+        seen = compare(problem, survey, cotangent, pullback)
+        for rung in self._coarser if self.explicit else ():
+            if seen.accuses or self._sees(seen, pullback):
+                break
+            survey.climb(rung)
+            seen = compare(problem, survey, cotangent, pullback)
+        if self._finer and not (seen.accuses or self._sees(seen, pullback)):
+            survey.climb(*self._finer)
+            cotangent = aim(problem, survey)
+            pullback = problem.vjp(cotangent)
+            seen = compare(problem, survey, cotangent, pullback)
+        certificate = self._certificate(seen)
+        if self._sees(seen, pullback):
+            return Outcome([], [], certificate)
+        if self._affordable():
+            return Outcome(compare_entries(problem, self.options, (Mode.REVERSE,)), [], self._exact())
+        if seen.accuses:
+            return self._locate(seen, pullback, certificate)
+        return Outcome([], [self._doubt(seen)], certificate)
+
+    def _sees(self, seen: Aim, pullback: Vector) -> bool:
+        """Whether no entry can be wrong beyond tolerance without having been noticed."""
+        used = seen.cotangent != 0
+        if not used.all() or not math.isfinite(seen.residual):
+            return False
+        if self.explicit:
+            gap = (abs(seen.residual) + seen.threshold) / np.abs(seen.cotangent)
+            return bool((gap <= self.smallest_step * self._row_tolerance()).all())
+        if seen.accuses:
+            return False
+        for block in self.problem.inputs.blocks:
+            share = norm(pullback[block.slice] * self.direction[block.slice])
+            if block.size and not seen.threshold <= _LENIENT * share / math.sqrt(block.size):
+                return False
+        return True
+
+    def _row_tolerance(self) -> Vector:
+        """What an entry of each output may be off by: atol, and rtol of that output's typical entry."""
+        typical = np.abs(self.survey.value) / norm(self.direction)
+        return float(self.judgement.atol.min()) + float(self.judgement.rtol.min()) * typical
+
+    def _certificate(self, seen: Aim) -> Certificate:
+        weights = np.abs(seen.cotangent)
+        gap = (seen.threshold + abs(seen.residual)) / weights.min() if weights.all() else math.inf
+        sizes = np.abs(self.direction)
+        return Certificate(
+            tuple(
+                (block.label, gap / float(sizes[block.slice].min()))
+                for block in self.problem.inputs.blocks
+                if block.size
+            ),
+            _MISS,
+        )
+
+    def _exact(self) -> Certificate:
+        return exact_certificate(self.problem, self.judgement)
+
+    def _affordable(self) -> bool:
+        n, m = self.problem.inputs.size, self.problem.outputs.size
+        return n <= self.options.affordable_columns and n * m <= self.options.affordable_entries
+
+    def _doubt(self, seen: Aim) -> str:
+        blind = int((seen.cotangent == 0).sum())
+        if blind:
+            return f"{blind} of {len(seen.cotangent)} outputs have a kink, a jump or no value along the probe"
+        return "the numerical error is too large for the tolerance, and there are too many entries to check each"
+
+    def _locate(self, seen: Aim, pullback: Vector, certificate: Certificate) -> Outcome:
+        """The worst entries, by halving first the outputs, then the inputs."""
+        problem, survey, direction = self.problem, self.survey, self.direction
+
+        def residual(low: int, high: int) -> float:
+            part = np.zeros_like(seen.cotangent)
+            part[low:high] = seen.cotangent[low:high]
+            return compare(problem, survey, part, problem.vjp(part)).residual
+
+        def threshold(low: int, high: int) -> float:
+            return CONFIDENCE * norm(seen.cotangent[low:high] * survey.error[low:high]) + 0.5 * (
+                seen.threshold - CONFIDENCE * norm(seen.cotangent * survey.error)
+            )
+
+        found: list[tuple[int, int, float]] = []
+        for output in halve(len(seen.cotangent), seen.residual, residual, threshold):
+            basis = np.zeros_like(seen.cotangent)
+            basis[output] = 1.0
+            row = problem.vjp(basis)
+            found += [(output, column, float(row[column])) for column in self._columns(output, row)]
+            if len(found) >= self.options.worst:
+                break
+        comparison = self._judge(Mode.REVERSE, found)
+        explained = bool((comparison.status == Status.WRONG.rank).any())
+        diffuse = abs(seen.residual) <= CONFIDENCE * float(self.judgement.rtol.min()) * norm(pullback * direction)
+        unseen = [] if explained or diffuse else ["a probe accuses, but the entries it leads to are right"]
+        return Outcome([comparison], unseen, certificate)
+
+    def _columns(self, output: int, row: Vector) -> Iterator[int]:
+        """The worst inputs of one output."""
+        survey, direction = self.survey, self.direction
+        rung = self._base[-1]
+        bar = CONFIDENCE * float(self.stencil.noise[output] * 2.0**rung + survey.error[output])
+
+        def residual(low: int, high: int) -> float:
+            part = np.zeros_like(direction)
+            part[low:high] = direction[low:high]
+            quotient, _ = self.stencil.along(part, rung)
+            return float(quotient[output]) - float(row[low:high] @ direction[low:high])
+
+        total = float(survey.value[output]) - float(row @ direction)
+        return itertools.islice(halve(len(direction), total, residual, lambda low, high: bar), 2)
+
+    def _judge(self, mode: Mode, found: list[tuple[int, int, float]]) -> Comparison:
+        """The located entries, each measured along its own coordinate."""
+        rows = np.array([row for row, _, _ in found], dtype=np.intp)
+        columns = np.array([column for _, column, _ in found], dtype=np.intp)
+        analytic = np.array([value for _, _, value in found])
+        self.judgement.allow_dust(analytic)
+        value, error = np.empty(len(found)), np.empty(len(found))
+        for k, (row, column) in enumerate(zip(rows, columns, strict=True)):
+            output = np.array([row], dtype=np.intp)
+            sharp = self.judgement.sharpness(np.array([column], dtype=np.intp), output)
+            estimate = self.stencil.measure([int(column)], sharp, output)
+            value[k], error[k] = estimate.value[0, 0], estimate.error[0, 0]
+        difference = np.abs(analytic - value)
+        tolerance = self.judgement.atol[columns] + self.judgement.rtol[columns] * np.abs(value)
+        tolerance += self.judgement.noise[rows] * self.judgement.unresolvable[columns]
+        suspects = Suspects(rows, columns, analytic, value, tolerance, difference / (tolerance + error))
+        return Comparison(mode, suspects, error, judge(difference, error, tolerance))
+
+    # forward mode
+
+    def _forward(self) -> Outcome:
+        problem, survey = self.problem, self.survey
+        problem.tangent = self.direction
+        pushed = problem.pushforward
+        for rung in self._coarser if self.explicit else ():
+            if not self._agrees(pushed) and not survey.has(rung):
+                survey.climb(rung)
+        if not self._agrees(pushed):
+            survey.climb(*(rung for rung in self._finer if not survey.has(rung)))
+        gap = np.abs(survey.value - pushed) + self._bars(pushed)
+        worst = float(gap.max(initial=0.0))
+        certificate = Certificate(
+            tuple((block.label, worst / self.smallest_step) for block in problem.inputs.blocks if block.size), _MISS
+        )
+        if self._agrees(pushed):
+            return Outcome([], [], certificate)
+        if self._affordable():
+            return Outcome(compare_entries(problem, self.options, (Mode.FORWARD,)), [], self._exact())
+        accused = ~(np.abs(survey.value - pushed) <= self._bars(pushed))
+        if accused.any():
+            comparison = self._judge(Mode.FORWARD, list(self._locate_forward(pushed, accused)))
+            return Outcome([comparison], [], certificate)
+        return Outcome([], ["the numerical error is too large for the tolerance"], certificate)
+
+    def _bars(self, pushed: Vector) -> Vector:
+        eps = max(self.problem.outputs.coarsest_eps, self.problem.inputs.coarsest_eps)
+        return CONFIDENCE * self.survey.error + 32.0 * eps * (np.abs(pushed) + np.abs(self.survey.value))
+
+    def _agrees(self, pushed: Vector) -> bool:
+        difference, bars = np.abs(self.survey.value - pushed), self._bars(pushed)
+        if self.explicit:
+            return bool((difference + bars <= self.smallest_step * self._row_tolerance()).all())
+        count = math.sqrt(max(len(self.direction), 1))
+        return bool((difference <= bars).all() and (bars <= _LENIENT * np.abs(pushed) / count + 1e-300).all())
+
+    def _locate_forward(self, pushed: Vector, accused: Flags) -> Iterator[tuple[int, int, float]]:
+        excess = np.where(accused, np.abs(self.survey.value - pushed) / self._bars(pushed), 0.0)
+        rung = self._base[-1]
+        for output in np.argsort(-excess)[: min(self.options.worst, int(accused.sum()))].tolist():
+
+            def residual(low: int, high: int, output: int = output) -> float:
+                part = np.zeros_like(self.direction)
+                part[low:high] = self.direction[low:high]
+                quotient, _ = self.stencil.along(part, rung)
+                return float(quotient[output]) - float(self.problem.jvp(part)[output])
+
+            bar = CONFIDENCE * float(self.stencil.noise[output] * 2.0**rung + self.survey.error[output])
+            total = float(self.survey.value[output] - pushed[output])
+            (column,) = itertools.islice(halve(len(self.direction), total, residual, lambda low, high: bar), 1)  # noqa: B023
+            basis = np.zeros_like(self.direction)
+            basis[column] = 1.0
+            yield output, column, float(self.problem.jvp(basis)[output])
+
+
+def exact_certificate(problem: Problem, judgement: Judge) -> Certificate:
+    """The certificate of a check of every entry: nothing beyond the tolerance of a zero entry can have been missed."""
+    return Certificate(
+        tuple((block.label, float(judgement.atol[block.slice].min())) for block in problem.inputs.blocks if block.size),
+        0.0,
+    )
+
+
+def _ladder(eps: float) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+    """The rungs of a probe: one coarser in reserve, the two it starts with, the finer ones in reserve."""
+    if eps <= 2.0**-50:
+        return (11, 8), (14, 17), (20, 23, 26)
+    exponents = rungs(eps)
+    middle = len(exponents) // 2
+    return exponents[: middle - 1][::-1], exponents[middle - 1 : middle + 1], exponents[middle + 1 :]

@@ -1,0 +1,398 @@
+"""A PyTorch function at a point, as a Problem: values, vjp, jvp, batches and verdicts for every kind of input."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from functions import batchable, custom, numbers
+
+import gradproof
+from gradproof.backends.torch.arguments import Call
+from gradproof.backends.torch.problem import TorchProblem
+from gradproof.core.problem import Mode, OutputChangedError
+
+pytestmark = pytest.mark.filterwarnings("ignore:Input #0 requires gradient")
+
+
+def problem_of(function: Callable[..., Any], *inputs: Any) -> TorchProblem:
+    return TorchProblem(Call(function, inputs, {}))
+
+
+# F, J^T v and J u are what torch says they are
+
+
+def test_values_and_derivatives_are_those_of_the_function() -> None:
+    a, b = numbers(3, 4), numbers(4, 2, seed=1)
+    problem = problem_of(torch.matmul, a, b)
+    jacobian = np.concatenate(
+        [
+            part.reshape(6, -1).numpy()
+            for part in torch.autograd.functional.jacobian(torch.matmul, (a.detach(), b.detach()))
+        ],
+        axis=1,
+    )
+    assert (problem.inputs.size, problem.outputs.size) == (20, 6)
+    np.testing.assert_array_equal(problem.value, (a @ b).detach().numpy().reshape(-1))
+    np.testing.assert_allclose(problem.vjp_many(np.eye(6)), jacobian, atol=1e-14)
+    np.testing.assert_allclose(problem.jvp_many(np.eye(20)).T, jacobian, atol=1e-14)
+    np.testing.assert_allclose(problem.pullback, jacobian.T @ problem.cotangent, atol=1e-14)
+    np.testing.assert_allclose(problem.pushforward, jacobian @ problem.tangent, atol=1e-14)
+
+
+def test_moved_points_are_evaluated_one_by_one_and_together() -> None:
+    x = numbers(4)
+    problem = problem_of(lambda x: x.sin() * x.sum(), x)
+    points = np.random.default_rng(0).normal(size=(30, 4))
+    expected = np.sin(points) * points.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(problem.evaluate_many(points), expected, atol=1e-14)
+    np.testing.assert_allclose([problem.evaluate(point) for point in points], expected, atol=1e-14)
+    np.testing.assert_array_equal(problem.point, x.detach().numpy())
+
+
+def test_a_complex_derivative_is_the_real_jacobian_of_its_parts() -> None:
+    z = numbers(1, dtype=torch.complex128)
+    problem = problem_of(lambda z: z * z, z)
+    a, b = problem.point
+    real = np.array([[2 * a, -2 * b], [2 * b, 2 * a]])
+    np.testing.assert_allclose(problem.vjp_many(np.eye(2)), real, atol=1e-14)
+    np.testing.assert_allclose(problem.jvp_many(np.eye(2)).T, real, atol=1e-14)
+
+
+def test_calls_of_user_code_are_counted() -> None:
+    problem = problem_of(torch.sin, numbers(3))
+    problem.evaluate(problem.point)
+    problem.vjp(problem.value)
+    problem.jvp(problem.point)
+    assert (problem.cost.evaluations, problem.cost.vjps, problem.cost.jvps) == (2, 1, 1)
+
+
+# every kind of input: the right derivative passes, the wrong one fails, in both modes
+
+
+class Tagged(torch.Tensor):
+    pass
+
+
+def strided(make: Callable[[torch.Tensor], torch.Tensor], dtype: torch.dtype = torch.float64) -> torch.Tensor:
+    return make(numbers(4, 6, dtype=dtype).detach()).requires_grad_()
+
+
+KINDS: dict[str, Callable[[], torch.Tensor]] = {
+    **{
+        str(dtype).removeprefix("torch."): lambda dtype=dtype: numbers(5, dtype=dtype)
+        for dtype in (torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.complex128, torch.complex64)
+    },
+    "transposed": lambda: strided(lambda t: t.mT),
+    "transposed complex": lambda: strided(lambda t: t.mT, torch.complex128),
+    "sliced": lambda: strided(lambda t: t[1:, ::2]),
+    "sliced bfloat16": lambda: strided(lambda t: t[1:, ::2], torch.bfloat16),
+    "channels_last": lambda: numbers(1, 2, 3, 2).detach().to(memory_format=torch.channels_last).requires_grad_(),
+    "0-d": lambda: numbers(),
+    "0-d complex": lambda: numbers(dtype=torch.complex128),
+    "conjugate": lambda: strided(lambda t: t[0].conj(), torch.complex128),
+    "negative": lambda: strided(lambda t: t[0].conj().imag, torch.complex128),
+    "subclass": lambda: numbers(3).detach().as_subclass(Tagged).requires_grad_(),
+    "parameter": lambda: torch.nn.Parameter(numbers(3).detach()),
+    "not a leaf of the graph": lambda: numbers(3) * 2,
+    "many elements": lambda: numbers(40),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_right_derivative_passes_for_every_kind_of_input(kind: str) -> None:
+    report = gradproof.check(lambda x: x * x, KINDS[kind]())
+    assert report.ok, str(report)
+    assert len(report.modes) == 2
+
+
+@pytest.mark.parametrize("mode", ["reverse", "forward"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_wrong_derivative_fails_for_every_kind_of_input(kind: str, mode: str) -> None:
+    x = KINDS[kind]()
+    report = gradproof.check(lambda x: x * x.detach(), x, modes=mode)
+    assert report.verdict is gradproof.Verdict.FAIL
+    finding = report.findings[0]
+    assert (finding.property, finding.input, finding.output) == ("jacobian", 0, 0)
+    assert finding.input_element == finding.output_element
+    assert finding.input_element is not None
+    assert len(finding.input_element) == x.dim()
+
+
+def test_an_empty_input_passes() -> None:
+    report = gradproof.check(lambda x, y: (x * 2, y.sin()), (numbers(0, 3), numbers(2)))
+    assert report.ok
+    assert gradproof.check(torch.sin, numbers(0)).ok
+
+
+def test_an_mkldnn_input_is_checked_in_reverse_mode() -> None:
+    packed = numbers(2, 3, dtype=torch.float32).detach().to_mkldnn().requires_grad_()
+    right = gradproof.check(lambda m: m.to_dense() ** 2, packed, modes="reverse")
+    assert right.ok, str(right)
+    wrong = gradproof.check(lambda m: m.to_dense() * m.to_dense().detach(), packed, modes="reverse")
+    assert wrong.findings[0].input_element == wrong.findings[0].output_element
+
+
+# inputs that are moved together
+
+
+def test_the_same_tensor_twice_is_moved_once() -> None:
+    x = numbers(3)
+    assert gradproof.check(lambda a, b: a * b.sin(), (x, x), modes="reverse").ok
+    wrong = gradproof.check(lambda a, b: a * b.detach().sin(), (x, x), modes="reverse")
+    assert {finding.input for finding in wrong.findings} == {0, 1}
+
+
+def test_the_same_tensor_twice_has_the_same_verdict_in_forward_mode() -> None:
+    x = numbers(3)
+    right = gradproof.check(lambda a, b: a * b.sin(), (x, x))
+    assert right.ok, str(right)
+
+
+@pytest.mark.parametrize(
+    ("function", "right"),
+    [
+        (lambda a, b: (b * b).sum(), True),
+        (lambda a, b: b.sin(), True),
+        (lambda a, b: (b * b.detach()).sum(), False),
+        (lambda a, b: a.sum() + (b * b).sum(), False),  # moving b in place moves a, and a's path is not b's
+    ],
+)
+def test_overlapping_views_are_moved_as_they_lie_in_memory(function: Callable[..., Any], right: bool) -> None:
+    x = numbers(4)
+    inputs = (x, x[1:])
+    assert gradproof.check(function, inputs, modes="reverse").ok is right
+    assert torch.autograd.gradcheck(function, inputs, raise_exception=False) is right
+
+
+# functions that read their inputs by closure, not by argument
+
+
+@pytest.mark.parametrize("size", [3, 40])
+def test_a_function_that_reads_its_input_by_closure_is_looped_over_and_judged_rightly(size: int) -> None:
+    x = numbers(size)
+    right = gradproof.check(lambda _: x.sin(), x, modes="reverse")
+    assert right.ok, str(right)
+    wrong = gradproof.check(lambda _: x * x.detach(), x, modes="reverse")
+    assert wrong.findings[0].wrong == size
+
+
+@pytest.mark.parametrize("size", [3, 40])
+def test_a_function_that_reads_one_input_by_closure_and_one_by_argument(size: int) -> None:
+    x, y = numbers(size), numbers(size, seed=1)
+    assert gradproof.check(lambda _, y: x * y * y, (x, y), modes="reverse").ok
+    wrong = gradproof.check(lambda _, y: x.detach() * y * y, (x, y), modes="reverse")
+    assert {finding.input for finding in wrong.findings} == {0}
+
+
+# outputs
+
+
+@pytest.mark.parametrize(
+    "others", [[None], [3, "text"], [torch.tensor([True])], [torch.arange(3)], [2.5, None, torch.ones(2)]]
+)
+@pytest.mark.parametrize("position", ["first", "last", "both"])
+def test_outputs_that_are_no_floating_tensors_are_passed_over(position: str, others: list[Any]) -> None:
+    before = others if position in ("first", "both") else []
+    after = others if position in ("last", "both") else []
+    x = numbers(3)
+    assert gradproof.check(lambda x: (*before, x.sin(), *after), x).ok
+    wrong = gradproof.check(lambda x: (*before, x * x.detach(), *after), x)
+    assert wrong.findings[0].output == len(before)
+
+
+def test_outputs_nested_in_containers_are_numbered_in_order() -> None:
+    wrong = gradproof.check(lambda x: {"a": x.sin(), "b": [x.cos(), (x * x.detach(),)]}, numbers(3))
+    assert {finding.output for finding in wrong.findings} == {2}
+
+
+def test_zero_tensors_among_the_outputs_do_not_depend_on_the_input() -> None:
+    def zeros() -> torch.Tensor:
+        return torch._efficientzerotensor(2, dtype=torch.float64)
+
+    x = numbers(3)
+    assert gradproof.check(lambda x: (x.sin(), zeros()), x).ok
+    assert gradproof.check(lambda x: zeros(), x).ok
+
+
+def test_a_tangent_that_is_a_zero_tensor_counts_as_zeros() -> None:
+    x = numbers(3)
+    zero = custom(lambda x: x * 1, lambda s, g: g, lambda s, t: torch._efficientzerotensor(3, dtype=torch.float64))
+    assert gradproof.check(lambda x: (x.sin(), (x * 0).cos()), x).ok
+    report = gradproof.check(zero, x, modes="forward")
+    assert report.findings[0].analytic == 0.0
+
+
+@pytest.mark.parametrize(
+    ("changed", "phrase"),
+    [
+        (lambda x: torch.cat([x, x]), "has shape"),
+        (lambda x: x.float(), "dtype"),
+        (lambda x: (x, x), "number of outputs"),
+    ],
+)
+def test_outputs_of_another_form_at_another_point_are_refused(changed: Callable[..., Any], phrase: str) -> None:
+    x = numbers(3)
+    start = x.detach().clone()
+    problem = problem_of(lambda x: x.sin() if torch.equal(x, start) else changed(x), x)
+    with pytest.raises(OutputChangedError, match=phrase):
+        problem.evaluate(problem.point + 1e-3)
+    with pytest.raises(OutputChangedError, match=phrase):
+        problem.evaluate_many(problem.point + np.full((2, 3), 1e-3))
+
+
+def test_outputs_without_a_graph_have_no_derivative() -> None:
+    problem = problem_of(lambda x: x.detach() * 2, numbers(3))
+    assert not problem.has_graph
+    assert problem.vjp(np.ones(3)).tolist() == [0, 0, 0]
+
+
+# batches
+
+
+def test_functions_that_vmap_cannot_run_are_looped_over() -> None:
+    def branching(x: torch.Tensor) -> torch.Tensor:
+        return x.sin() if x.sum().item() > 0 else x.cos()
+
+    assert gradproof.check(branching, numbers(40)).ok
+    wrong = gradproof.check(lambda x: branching(x) * branching(x).detach(), numbers(40))
+    assert wrong.findings[0].wrong == 40
+
+
+@pytest.mark.parametrize("make", [custom, batchable])
+def test_hand_written_functions_with_and_without_a_vmap_rule(make: Callable[..., Any]) -> None:
+    x = numbers(40)
+    right = make(lambda x: x**3, lambda s, g: 3 * s[0] ** 2 * g)
+    wrong = make(lambda x: x**3, lambda s, g: 3 * s[0] ** 2 * g * (torch.arange(40) != 17))
+    assert gradproof.check(right, x).ok
+    (finding, *_) = gradproof.check(wrong, x, modes="reverse").findings
+    assert (finding.wrong, finding.input_element, finding.output_element) == (1, (17,), (17,))
+
+
+def test_a_batchable_function_is_called_a_few_times_only() -> None:
+    calls = 0
+
+    def counted(x: torch.Tensor) -> torch.Tensor:
+        nonlocal calls
+        calls += 1
+        return x.sin()
+
+    problem = problem_of(counted, numbers(100))
+    problem.evaluate_many(np.repeat(problem.point[None], 300, axis=0))
+    assert calls <= 3
+    assert problem.cost.evaluations >= 300
+
+
+@pytest.fixture(scope="module")
+def misbatched() -> Iterator[Callable[[torch.Tensor], torch.Tensor]]:
+    """x³ as an operator whose batching rules, of the forward and of the backward, have a factor of two too many."""
+    with torch.library._scoped_library("gradproof_tests", "DEF") as library:
+        library.define("cube(Tensor x) -> Tensor")
+        library.define("cube_backward(Tensor x, Tensor g) -> Tensor")
+        cube, cube_backward = torch.ops.gradproof_tests.cube, torch.ops.gradproof_tests.cube_backward
+        library.impl("cube", lambda x: x**3, "CPU")
+        library.impl("cube_backward", lambda x, g: 3 * x * x * g, "CPU")
+        library.impl("cube", lambda x: 2 * x**3, "FuncTorchBatched")
+        for key in ("FuncTorchBatched", "Batched"):  # torch.func.vmap, and the vmap of is_grads_batched
+            library.impl("cube_backward", lambda x, g: 6 * x * x * g, key)
+        torch.library.register_autograd(
+            "gradproof_tests::cube",
+            lambda ctx, g: cube_backward(ctx.saved_tensors[0], g),
+            setup_context=lambda ctx, inputs, output: ctx.save_for_backward(*inputs),
+            lib=library,
+        )
+        yield cube
+
+
+def test_a_wrong_batching_rule_does_not_corrupt_the_comparison(misbatched: Callable[..., Any]) -> None:
+    x = numbers(40)
+    assert torch.func.vmap(misbatched)(x.detach()[None]).allclose(2 * x.detach() ** 3)
+    report = gradproof.check(misbatched, x, modes="reverse")
+    assert report.ok, str(report)
+
+
+def test_a_wrong_batching_rule_is_found_when_batching_is_asked_about(misbatched: Callable[..., Any]) -> None:
+    report = gradproof.check(misbatched, numbers(40), modes="reverse", properties=["jacobian", "batched_reverse"])
+    (finding,) = report.findings
+    assert finding.property == "batched_reverse"
+    assert "differs from a plain one at input 0" in finding.message
+
+
+def test_a_batched_jvp_is_compared_with_a_plain_one() -> None:
+    assert problem_of(torch.sin, numbers(5)).batch_flaw(Mode.FORWARD) is None
+    assert problem_of(torch.sin, numbers(5)).batch_flaw(Mode.REVERSE) is None
+
+    def scalar_rule(saved: Any, tangent: torch.Tensor) -> torch.Tensor:
+        return tangent * float(tangent.sum() * 0 + 1) * saved[0].cos()
+
+    flaw = problem_of(custom(torch.sin, lambda s, g: g * s[0].cos(), scalar_rule), numbers(5)).batch_flaw(Mode.FORWARD)
+    assert flaw is not None
+    assert flaw.cause is not None
+
+
+# forward mode
+
+
+def in_place(x: torch.Tensor) -> torch.Tensor:
+    y = x.clone()
+    y.mul_(2)
+    y.sin_()
+    y[0] = 3 * x[1]
+    return y
+
+
+FORWARD: dict[str, Callable[[torch.Tensor], Any]] = {
+    "in place": in_place,
+    "a view": lambda x: x[1:],
+    "several views": lambda x: (x[1:], x.view(2, 3).mT, x.expand(2, 6)),
+    "written through a view": lambda x: (lambda y: (y[1:].mul_(y[0].clone()), y)[1])(x.clone()),
+    "in place of a non-leaf": lambda x: (x * 1).exp_(),
+    "unused part": lambda x: x[:3].sin(),
+    "constant beside it": lambda x: (x.sin(), torch.ones(2, dtype=torch.float64)),
+    "of itself": lambda x: x.view_as(x),
+}
+
+
+@pytest.mark.parametrize("name", FORWARD)
+def test_forward_mode_takes_in_place_functions_and_views(name: str) -> None:
+    x = numbers(6)
+    before = x.detach().clone()
+    report = gradproof.check(FORWARD[name], x, modes=["forward", "reverse"])
+    assert report.ok, str(report)
+    assert report.cost.jvps > 0
+    assert torch.equal(x, before)
+
+
+def test_a_wrong_jvp_is_found_where_it_is_wrong() -> None:
+    rules = (lambda x: x**2, lambda s, g: 2 * s[0] * g)
+    right = custom(*rules, lambda s, t: 2 * s[0] * t)
+    wrong = custom(*rules, lambda s, t: 2 * s[0] * t * (torch.arange(5) != 3))
+    assert gradproof.check(right, numbers(5), modes=["forward", "reverse"]).ok
+    (finding, *_) = gradproof.check(wrong, numbers(5)).findings
+    assert (finding.input_element, finding.output_element, finding.wrong) == ((3,), (3,), 1)
+    assert "forward mode mismatch" in finding.message
+
+
+def test_a_function_without_a_jvp_is_checked_in_reverse_mode_alone() -> None:
+    report = gradproof.check(custom(lambda x: x**2, lambda s, g: 2 * s[0] * g), numbers(5))
+    assert report.modes == (Mode.REVERSE,)
+    assert report.ok
+
+
+# the form of gradients
+
+
+def test_gradients_and_tangents_of_the_right_form_are_not_misshapen() -> None:
+    problem = problem_of(torch.sin, numbers(2, 3))
+    assert problem.misshapen_gradients() == []
+    assert problem.misshapen_tangents() == []
+
+
+def test_a_sparse_gradient_of_a_dense_input_is_misshapen() -> None:
+    problem = problem_of(custom(lambda x: x * 2, lambda s, g: (2 * g).to_sparse()), numbers(2, 3))
+    ((block, expected, actual),) = problem.misshapen_gradients()
+    assert (block.index, expected.layout, actual.layout) == (0, "strided", "sparse_coo")
+    assert np.array_equal(problem.vjp(np.ones(6)), np.full(6, 2.0))

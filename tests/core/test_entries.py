@@ -1,0 +1,198 @@
+"""Every entry of the Jacobian, numeric against analytic."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from array_problem import DOUBLE, SINGLE, ArrayProblem, Part
+
+from gradproof.core.entries import Comparison, compare_entries
+from gradproof.core.finding import Status
+from gradproof.core.options import Options
+from gradproof.core.problem import Mode
+
+TORCH = {"atol": 1e-5, "rtol": 1e-3}
+WRONG, RIGHT, INCONCLUSIVE = Status.WRONG.rank, Status.RIGHT.rank, Status.INCONCLUSIVE.rank
+
+
+def compare(problem: ArrayProblem, *modes: Mode, **options: Any) -> list[Comparison]:
+    return compare_entries(problem, Options(**{**TORCH, **options}), modes or (Mode.REVERSE,))
+
+
+def guilty(comparison: Comparison) -> list[tuple[int, int]]:
+    at = np.flatnonzero(comparison.status == WRONG)
+    return sorted(zip(comparison.suspects.rows[at].tolist(), comparison.suspects.columns[at].tolist(), strict=True))
+
+
+def linear(shape: tuple[int, int], errors: dict[tuple[int, int], float], **options: Any) -> ArrayProblem:
+    """x -> A x, whose claimed Jacobian is wrong by `errors`."""
+    matrix = np.random.default_rng(0).uniform(0.5, 1.5, shape)
+    claimed = matrix.copy()
+    for where, error in errors.items():
+        claimed[where] += error
+    return ArrayProblem(lambda x: matrix @ x, np.linspace(0.5, 2, shape[1]), claimed, **options)
+
+
+@pytest.mark.parametrize("mode", Mode)
+def test_a_right_jacobian_leaves_nobody_guilty(mode: Mode) -> None:
+    assert all(not guilty(found) for found in compare(linear((5, 7), {}), mode))
+
+
+@pytest.mark.parametrize("mode", Mode)
+@pytest.mark.parametrize(
+    "errors",
+    [{(0, 0): 0.1}, {(4, 6): -0.01}, {(2, 3): np.nan}, {(2, 3): np.inf}, {(0, 6): 1.0, (1, 5): 1.0, (4, 0): 9.0}],
+)
+def test_exactly_the_wrong_entries_are_found(errors: dict[tuple[int, int], float], mode: Mode) -> None:
+    (found,) = compare(linear((5, 7), errors), mode)
+    assert found.mode is mode
+    assert guilty(found) == sorted(errors)
+
+
+@pytest.mark.parametrize("error", [1e-9, 1e-6, 1e-4])
+def test_a_difference_within_tolerance_is_right(error: float) -> None:
+    assert all(not guilty(found) for found in compare(linear((3, 3), {(1, 1): error}), rtol=1e-3))
+
+
+@pytest.mark.parametrize("error", [1e-8, 1e-6, 1e-4])
+def test_a_small_difference_is_wrong_under_a_strict_tolerance(error: float) -> None:
+    (found,) = compare(linear((3, 3), {(1, 1): error}), atol=1e-10, rtol=1e-9)
+    assert guilty(found) == [(1, 1)]
+
+
+def test_both_modes_are_compared_and_only_the_wrong_one_is_guilty() -> None:
+    matrix = np.arange(1.0, 7.0).reshape(2, 3)
+    problem = ArrayProblem(lambda x: matrix @ x, np.ones(3), matrix, jvp=lambda u: 2 * matrix @ u)
+    found = {comparison.mode: guilty(comparison) for comparison in compare(problem, *Mode)}
+    assert found.get(Mode.REVERSE, []) == []
+    assert len(found[Mode.FORWARD]) == 6
+
+
+def test_the_suspects_carry_both_values_and_what_was_allowed() -> None:
+    (found,) = compare(linear((3, 4), {(2, 1): 0.25}))
+    k = np.flatnonzero(found.status == WRONG)[0]
+    assert found.suspects.analytic[k] - found.suspects.numeric[k] == pytest.approx(0.25, abs=1e-8)
+    numeric = found.suspects.numeric[k]
+    assert found.suspects.tolerance[k] == pytest.approx(1e-5 + 1e-3 * numeric, rel=1e-6)
+    assert 0 < found.error[k] < 1e-8
+
+
+@pytest.mark.parametrize("mode", Mode)
+@pytest.mark.parametrize("memory", [1, 500, 4000])
+def test_panels_give_what_one_panel_gives(memory: int, mode: Mode) -> None:
+    errors = {(0, 0): 0.1, (17, 5): 0.2, (39, 8): 0.3}
+    (whole,) = compare(linear((40, 9), errors), mode)
+    (pieces,) = compare(linear((40, 9), errors), mode, memory=memory)
+    assert guilty(pieces) == guilty(whole) == sorted(errors)
+    by_place = [
+        {
+            (row, column): (numeric, analytic)
+            for row, column, numeric, analytic in zip(
+                found.suspects.rows,
+                found.suspects.columns,
+                found.suspects.numeric,
+                found.suspects.analytic,
+                strict=True,
+            )
+        }
+        for found in (whole, pieces)
+    ]
+    assert by_place[0] == by_place[1]
+
+
+@pytest.mark.parametrize("memory", [1, 512 * 2**20])
+def test_without_tolerances_given_panels_agree_on_dust(memory: int) -> None:
+    """The largest entry sets the default atol, whichever panel it is in."""
+    sizes = np.array([1e-9, 1.0, 1e-9, 1e4])
+    claimed = np.diag(sizes * np.array([1.5, 1.0, 1.5, 1.0]))  # dust next to 1e4 may differ
+    problem = ArrayProblem(lambda x: sizes * x, np.ones(4), claimed)
+    assert all(not guilty(found) for found in compare(problem, atol=None, rtol=None, memory=memory))
+
+
+def test_more_columns_than_a_batch_holds_are_all_counted() -> None:
+    errors = {(i, i): 1.0 for i in range(150)}
+    (found,) = compare(linear((150, 150), errors))
+    assert guilty(found) == sorted(errors)
+
+
+def complex_square(scale: float) -> ArrayProblem:
+    """z² of one complex number, whose claimed derivative has its imaginary part off by `scale`·|2z|."""
+    z = complex(3.0, 4e-6)
+
+    def function(x: Any) -> Any:
+        square = complex(*x) ** 2
+        return [square.real, square.imag]
+
+    d = 2 * z
+    off = scale * abs(d)
+    jacobian = [[d.real, -d.imag + off], [d.imag, d.real]]
+    part = Part((), parts=2)
+    return ArrayProblem(function, [z.real, z.imag], jacobian, inputs=[part], outputs=[part])
+
+
+def test_a_complex_entry_is_compared_by_its_modulus() -> None:
+    """One part is tiny next to the other: its own size would forgive nothing."""
+    within = compare(complex_square(5e-4), atol=0.0)
+    assert all(not guilty(found) for found in within)
+    (beyond,) = compare(complex_square(2e-3), atol=0.0)
+    assert (0, 1) in guilty(beyond)
+    assert {row for row, _ in guilty(beyond)} == {0}
+
+
+@pytest.mark.parametrize("where", ["numeric", "analytic", "both"])
+def test_nan_never_passes(where: str) -> None:
+    def function(x: Any) -> Any:
+        return x if where == "analytic" or x[0] == 0.5 else np.full(1, np.nan)
+
+    claimed = 1.0 if where == "numeric" else np.nan
+    (found,) = compare(ArrayProblem(function, 0.5, [[claimed]]))
+    assert guilty(found) == [(0, 0)]
+
+
+def test_an_output_that_is_nan_at_the_point_itself_does_not_pass() -> None:
+    (found,) = compare(ArrayProblem(lambda x: np.array([x[0], np.nan]), 0.5, [[1.0], [0.0]]))
+    assert guilty(found) == [(1, 0)]
+
+
+def test_an_output_too_noisy_to_see_is_inconclusive() -> None:
+    """Single precision next to an offset of 1e6 resolves a slope of 1 to about ten per cent of its step."""
+
+    def function(x: Any) -> Any:
+        return np.float32(np.float32(x) + np.float32(1e6)).astype(float)
+
+    single = [Part((1,), eps=SINGLE)]
+    problem = ArrayProblem(function, np.float32(0.3), [[1.0]], inputs=single, outputs=single)
+    found = compare(problem, atol=0.0, rtol=1e-6)
+    assert not any(guilty(comparison) for comparison in found)
+
+
+def test_a_fixed_step_is_taken_at_its_word() -> None:
+    """|x| at 1e-3 with a step of 0.1 has slope 0.01, and that is what the claim is compared with."""
+    problem = ArrayProblem(np.abs, 1e-3, [[1.0]])
+    assert not any(guilty(found) for found in compare(problem))
+    (found,) = compare(ArrayProblem(np.abs, 1e-3, [[1.0]]), step=0.1)
+    assert guilty(found) == [(0, 0)]
+    assert found.suspects.numeric[0] == pytest.approx(0.01)
+
+
+@pytest.mark.parametrize("sizes", [(0, 3), (3, 0)])
+def test_nothing_to_compare_is_no_comparison(sizes: tuple[int, int]) -> None:
+    outputs, inputs = sizes
+    problem = ArrayProblem(lambda x: np.zeros(outputs), np.ones(inputs), np.zeros((outputs, inputs)))
+    assert compare(problem) == []
+
+
+def test_a_lone_output_costs_one_vjp() -> None:
+    problem = ArrayProblem(lambda x: (x**2).sum(), np.arange(1.0, 51.0), 2 * np.arange(1.0, 51.0))
+    assert compare(problem) == []
+    assert problem.cost.vjps == 1
+
+
+def test_a_right_jacobian_costs_two_evaluations_per_coordinate() -> None:
+    problem = linear((5, 20), {})
+    before = problem.cost.evaluations
+    compare(problem)
+    assert problem.cost.evaluations - before == 2 * 20
+    assert problem.inputs.blocks[0].eps == DOUBLE

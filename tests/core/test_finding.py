@@ -1,0 +1,44 @@
+"""Entries and findings in words."""
+
+from __future__ import annotations
+
+from array_problem import Part, space
+
+from gradproof.core.finding import Entry, Finding, Status
+
+INPUTS = space("input", Part((2,)), Part((3, 2), parts=2, name="weight"))
+OUTPUTS = space("output", Part((4,)))
+ENTRY = Entry(
+    output=OUTPUTS.place(3),
+    input=INPUTS.place(2 + 5),
+    numeric=2.0,
+    error=1e-9,
+    analytic=-1.0,
+    tolerance=0.01,
+    status=Status.WRONG,
+)
+
+
+def test_an_entry_says_where_and_both_values() -> None:
+    assert str(ENTRY) == (
+        "d(output 0, element [3]) / d(input 1 `weight`, element [1, 0], imaginary part): "
+        "numeric 2 ± 1e-09, analytic -1, difference 3, allowed 0.01"
+    )
+
+
+def test_an_entry_knows_its_difference_and_what_was_allowed() -> None:
+    assert ENTRY.difference == 3.0
+    assert ENTRY.allowed == 0.01 + 1e-9
+
+
+def test_a_finding_takes_the_place_and_the_values_of_its_worst_entry() -> None:
+    finding = Finding(property="jacobian", status=Status.WRONG, message="mismatch").at(ENTRY)
+    assert (finding.input, finding.input_element, finding.output, finding.output_element) == (1, (1, 0), 0, (3,))
+    assert (finding.numeric, finding.error, finding.analytic, finding.allowed) == (2.0, 1e-9, -1.0, ENTRY.allowed)
+    assert (finding.property, finding.status, finding.message) == ("jacobian", Status.WRONG, "mismatch")
+
+
+def test_a_finding_reads_as_its_message_and_its_hint() -> None:
+    assert str(Finding(property="p", status=Status.WRONG, message="it is wrong")) == "it is wrong"
+    hinted = str(Finding(property="p", status=Status.WRONG, message="it is wrong", hint="fix it"))
+    assert hinted.splitlines() == ["it is wrong", "  hint: fix it"]

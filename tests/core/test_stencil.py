@@ -1,0 +1,344 @@
+"""Numerical derivatives and their error bars."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from array_problem import BRAIN, DOUBLE, HALF, SINGLE, ArrayProblem, Part
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gradproof.core.finding import Status
+from gradproof.core.judge import judge
+from gradproof.core.problem import OutputChangedError
+from gradproof.core.stencil import Estimate, Stencil, bits, rungs, settle
+
+
+def strict(value: Any) -> Any:
+    """Ask for as much as the ladder has."""
+    return 1e-10 * np.abs(value)
+
+
+def loose(value: Any) -> Any:
+    """A tenth of torch's tolerance."""
+    return 0.1 * (1e-5 + 1e-3 * np.abs(value))
+
+
+def measure(
+    function: Callable[[Any], Any], point: Any, tolerance: Callable[[Any], Any] = strict, **options: Any
+) -> Estimate:
+    problem = ArrayProblem(function, point, **options)
+    return Stencil(problem).measure(range(problem.inputs.size), tolerance)
+
+
+def diagonal(estimate: Estimate) -> tuple[np.ndarray, np.ndarray]:
+    return np.diag(estimate.value), np.diag(estimate.error)
+
+
+@pytest.mark.parametrize(("eps", "digits"), [(DOUBLE, 52), (SINGLE, 23), (HALF, 10), (BRAIN, 7)])
+def test_bits_are_the_binary_digits_of_a_dtype(eps: float, digits: int) -> None:
+    assert bits(eps) == digits
+
+
+@pytest.mark.parametrize("eps", [DOUBLE, SINGLE, HALF, BRAIN])
+def test_rungs_descend_from_coarse_to_fine_and_stay_above_round_off(eps: float) -> None:
+    ladder = rungs(eps)
+    assert len(ladder) >= 2
+    assert list(ladder) == sorted(set(ladder))
+    assert 2.0 ** -ladder[0] <= 0.5
+    assert 2.0 ** -ladder[-1] >= 4 * eps
+
+
+SMOOTH = {
+    "sin": (np.sin, np.cos),
+    "exp": (np.exp, np.exp),
+    "tanh": (np.tanh, lambda x: 1 / np.cosh(x) ** 2),
+    "log": (np.log, lambda x: 1 / x),
+    "inverse": (lambda x: 1 / x, lambda x: -1 / x**2),
+    "cube": (lambda x: x**3, lambda x: 3 * x**2),
+    "gaussian": (lambda x: np.exp(-x * x), lambda x: -2 * x * np.exp(-x * x)),
+}
+
+
+@pytest.mark.parametrize("height", [1e-8, 1.0, 1e8])
+@pytest.mark.parametrize("width", [1e-8, 1e-4, 1.0, 1e4, 1e8])
+@pytest.mark.parametrize("name", SMOOTH)
+def test_smooth_functions_are_measured_well_at_every_scale(name: str, width: float, height: float) -> None:
+    function, derivative = SMOOTH[name]
+    estimate = measure(lambda x: height * function(x / width), 0.7 * width)
+    truth = height * derivative(0.7) / width
+    assert abs(estimate.value[0, 0] - truth) <= 1e-9 * abs(truth)
+    assert abs(estimate.value[0, 0] - truth) <= estimate.error[0, 0] <= 1e-8 * abs(truth)
+
+
+@given(
+    coefficients=st.lists(st.floats(-10, 10), min_size=1, max_size=6),
+    point=st.floats(-3, 3).filter(lambda x: abs(x) > 1e-3),
+)
+def test_the_error_bar_bounds_the_error_of_polynomials(coefficients: list[float], point: float) -> None:
+    polynomial = np.polynomial.Polynomial(coefficients)
+    estimate = measure(polynomial, point, loose)
+    assert abs(estimate.value[0, 0] - polynomial.deriv()(point)) <= estimate.error[0, 0] + 1e-300
+
+
+@given(
+    frequency=st.floats(0.1, 30),
+    phase=st.floats(0, 6),
+    shift=st.floats(-100, 100),
+    point=st.floats(0.1, 3),
+    data=st.data(),
+)
+def test_the_error_bar_bounds_the_error_of_sines(
+    frequency: float, phase: float, shift: float, point: float, data: st.DataObject
+) -> None:
+    tolerance = data.draw(st.sampled_from([strict, loose]))
+    estimate = measure(lambda x: shift + np.sin(frequency * x + phase), point, tolerance)
+    truth = frequency * np.cos(frequency * point + phase)
+    # Round-off of the sine's argument does not show in its value: dust, far below every tolerance.
+    assert abs(estimate.value[0, 0] - truth) <= estimate.error[0, 0] + 1e-10 * frequency
+
+
+@given(seed=st.integers(0, 999))
+def test_the_error_bar_bounds_the_error_in_single_precision(seed: int) -> None:
+    draw = np.random.default_rng(seed)
+    weights = draw.normal(size=4)
+    point = np.float32(draw.normal(size=4)).astype(float)
+
+    def function(x: Any) -> Any:
+        return np.tanh(np.float32(x) * np.float32(weights)).astype(float)
+
+    estimate = measure(function, point, loose, inputs=[Part((4,), eps=SINGLE)], outputs=[Part((4,), eps=SINGLE)])
+    value, error = diagonal(estimate)
+    single = np.float32(weights).astype(float)
+    assert (np.abs(value - single / np.cosh(single * point) ** 2) <= error).all()
+
+
+def test_a_function_that_varies_faster_than_its_point_is_large_is_resolved() -> None:
+    estimate = measure(np.sin, 1e6)
+    assert abs(estimate.value[0, 0] - np.cos(1e6)) <= 1e-8
+
+
+STAIRS = {
+    "round to 3 decimals": lambda x: np.round(x, 3),
+    "floor of 1000 x": lambda x: np.floor(1000 * x),
+}
+
+
+@pytest.mark.parametrize("name", STAIRS)
+def test_a_staircase_is_flat_although_it_looks_like_a_slope_from_afar(name: str) -> None:
+    points = np.random.default_rng(0).uniform(0.1, 3.0, 50)
+    points = points[np.abs(points * 1000 % 0.5) > 0.01]  # not on an edge of a stair
+    for point in points:
+        estimate = measure(STAIRS[name], point, loose)
+        assert abs(estimate.value[0, 0]) <= estimate.error[0, 0] <= 1e-4
+
+
+def verdicts(estimate: Estimate, *claims: float) -> list[Status]:
+    """What torch's tolerance says of claimed derivatives."""
+    value, error = estimate.value[0, 0], estimate.error[0, 0]
+    ranks = [judge(abs(claim - value), error, 1e-5 + 1e-3 * abs(value)).item() for claim in claims]
+    return [list(Status)[rank] for rank in ranks]
+
+
+KINKS = {"abs": (np.abs, -1.0, 1.0), "relu": (lambda x: np.maximum(x, 0.0), 0.0, 1.0)}
+
+
+@pytest.mark.parametrize("distance", [1e-4, 1e-5, 1e-6])
+@pytest.mark.parametrize("name", KINKS)
+def test_beside_a_kink_the_derivative_is_that_of_the_side_the_point_is_on(name: str, distance: float) -> None:
+    kink, left, right = KINKS[name]
+    above = measure(lambda x: kink(x - 1.0), 1.0 + distance, loose)
+    assert verdicts(above, right, left, (left + right) / 2) == [Status.RIGHT, Status.WRONG, Status.WRONG]
+    below = measure(lambda x: kink(x - 1.0), 1.0 - distance, loose)
+    assert verdicts(below, left, right, (left + right) / 2) == [Status.RIGHT, Status.WRONG, Status.WRONG]
+
+
+@pytest.mark.parametrize("distance", [3e-7, 1e-7])
+@pytest.mark.parametrize("name", KINKS)
+def test_close_to_a_kink_a_right_derivative_is_not_called_wrong_nor_a_wrong_one_right(
+    name: str, distance: float
+) -> None:
+    kink, left, right = KINKS[name]
+    estimate = measure(lambda x: kink(x - 1.0), 1.0 + distance, loose)
+    good, bad, mean = verdicts(estimate, right, left, (left + right) / 2)
+    assert good is not Status.WRONG
+    assert Status.RIGHT not in (bad, mean)
+
+
+CANCELLING = np.random.default_rng(0).uniform(0.1, 3.0, 40)
+
+
+def test_hidden_cancellation_leaves_the_value_within_torchs_tolerance() -> None:
+    for point in CANCELLING:
+        estimate = measure(lambda x: (x + 1e8) - 1e8, point, loose)
+        assert abs(estimate.value[0, 0] - 1.0) <= 1e-5 + 1e-3 + estimate.error[0, 0]
+
+
+def test_hidden_cancellation_is_in_the_error_bar() -> None:
+    for point in CANCELLING:
+        estimate = measure(lambda x: (x + 1e8) - 1e8, point, loose)
+        assert abs(estimate.value[0, 0] - 1.0) <= estimate.error[0, 0]
+
+
+NARROW = {
+    "log": (np.log, [1.0, 1e-8], lambda x: 1 / x),
+    "square root": (np.sqrt, [1.0, 1e-10], lambda x: 0.5 / np.sqrt(x)),
+    "arcsine": (np.arcsin, [0.5, 1 - 2e-6], lambda x: 1 / np.sqrt(1 - x * x)),
+    "logit": (lambda p: np.log(p / (1 - p)), [0.5, 1e-9], lambda p: 1 / (p * (1 - p))),
+}
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("name", NARROW)
+def test_a_step_out_of_the_domain_is_too_coarse_not_a_verdict(name: str) -> None:
+    function, point, derivative = NARROW[name]
+    value, error = diagonal(measure(function, point, loose))
+    truth = derivative(np.array(point))
+    assert (np.abs(value - truth) <= error).all()
+    assert (error <= 1e-3 * truth).all()
+
+
+def guarded(limit: float, centre: float) -> Callable[[Any], Any]:
+    def function(x: Any) -> Any:
+        if abs(x[0] - centre) > limit:
+            raise ValueError("too far")
+        return x**2
+
+    return function
+
+
+@pytest.mark.parametrize("limit", [1e-2, 1e-5, 1e-6])
+def test_a_guard_that_raises_is_stepped_under(limit: float) -> None:
+    estimate = measure(guarded(limit, 0.5), 0.5, loose)
+    assert abs(estimate.value[0, 0] - 1.0) <= estimate.error[0, 0] <= 1e-3
+
+
+def refusing(side: float, how: str) -> Callable[[Any], Any]:
+    """x² on one side of 1 only."""
+
+    def function(x: Any) -> Any:
+        if side * (x[0] - 1.0) < 0:
+            if how == "raises":
+                raise ValueError("out of domain")
+            return np.full(1, np.nan if how == "NaN" else np.inf)
+        return x**2
+
+    return function
+
+
+@pytest.mark.parametrize("how", ["raises", "NaN", "infinite"])
+@pytest.mark.parametrize("side", [1.0, -1.0])
+def test_a_function_defined_on_one_side_only_is_measured_there(side: float, how: str) -> None:
+    estimate = measure(refusing(side, how), 1.0, loose)
+    assert abs(estimate.value[0, 0] - 2.0) <= estimate.error[0, 0] <= 1e-3
+
+
+def test_a_function_that_refuses_every_move_raises_its_own_exception() -> None:
+    class OwnError(Exception):
+        pass
+
+    problem = ArrayProblem(np.sin, 0.3)
+    refusal = OwnError("do not move me")
+
+    def refuse(x: Any) -> Any:
+        raise refusal
+
+    problem.function = refuse
+    with pytest.raises(OwnError) as caught:
+        Stencil(problem).measure([0], loose)
+    assert caught.value is refusal
+
+
+def test_a_function_that_is_nan_wherever_it_is_moved_has_no_derivative() -> None:
+    estimate = measure(lambda x: np.where(x == 0.5, x, np.nan), 0.5, loose)
+    assert np.isnan(estimate.value[0, 0])
+    assert np.isinf(estimate.error[0, 0])
+
+
+@pytest.mark.parametrize("ask", [lambda s: s.screen(slice(0, 1)), lambda s: s.measure([0], loose)])
+def test_another_form_of_output_always_propagates(ask: Callable[[Stencil], Any]) -> None:
+    problem = ArrayProblem(lambda x: x if x[0] == 0.5 else np.ones(3), 0.5)
+    with pytest.raises(OutputChangedError):
+        ask(Stencil(problem))
+
+
+@pytest.mark.parametrize("ask", [lambda s: s.screen(slice(0, 1)), lambda s: s.measure([0], loose)])
+def test_an_interrupt_is_not_taken_for_a_refusal(ask: Callable[[Stencil], Any]) -> None:
+    problem = ArrayProblem(np.sin, 0.5)
+
+    def interrupt(x: Any) -> Any:
+        raise KeyboardInterrupt
+
+    problem.function = interrupt
+    with pytest.raises(KeyboardInterrupt):
+        ask(Stencil(problem))
+
+
+def test_a_fixed_step_is_a_plain_central_difference() -> None:
+    seen: list[float] = []
+
+    def cube(x: Any) -> Any:
+        seen.append(float(x[0]))
+        return x**3
+
+    problem = ArrayProblem(cube, 0.5)
+    seen.clear()
+    found = Stencil(problem, step=0.25).screen(slice(0, 1))
+    assert sorted(seen) == [0.25, 0.75]
+    assert found[0, 0] == (0.75**3 - 0.25**3) / 0.5
+
+
+def test_screening_gives_one_row_per_column_asked_for() -> None:
+    matrix = np.arange(12.0).reshape(3, 4)
+    problem = ArrayProblem(lambda x: matrix @ x, np.ones(4))
+    np.testing.assert_allclose(Stencil(problem).screen(slice(1, 3)), matrix.T[1:3], atol=1e-9)
+
+
+def test_the_estimate_counts_its_evaluations() -> None:
+    problem = ArrayProblem(np.sin, np.ones(3))
+    before = problem.cost.evaluations
+    estimate = Stencil(problem).measure([0, 2], loose)
+    assert estimate.value.shape == (2, 3)
+    assert 0 < estimate.evaluations == problem.cost.evaluations - before < 100
+
+
+def test_the_steps_of_a_low_precision_are_larger() -> None:
+    steps = []
+    for eps in (DOUBLE, SINGLE, BRAIN):
+        problem = ArrayProblem(lambda x: x, 1.0, inputs=[Part((1,), eps=eps)])
+        steps.append(float(Stencil(problem).step[0]))
+    assert steps == sorted(steps)
+    assert steps[0] < 1e-4 < 1e-3 < steps[1]
+
+
+def settled(*quotients: float, floor: float = 1e-12) -> tuple[float, float]:
+    """Value and error bar from a ladder of central differences, each step an eighth of the one before."""
+    ladder = np.array(quotients)[:, None, None]
+    value, error = settle(ladder, np.full_like(ladder, floor), [8.0**-k for k in range(len(ladder))], order=2)
+    return value.item(), error.item()
+
+
+def test_settle_prefers_a_clear_fine_rung_to_a_smooth_coarse_one() -> None:
+    value, error = settled(1.0, 1.0, 1.0, 5.0, 5.0, 5.0)
+    assert value == 5.0
+    assert error <= 1e-8
+
+
+def test_settle_prefers_a_smooth_coarse_rung_to_noise() -> None:
+    value, error = settled(1.0, 1.0 + 1e-9, 1.0 - 1e-8, 1.0 + 1e-5, 1.01, 0.2)
+    assert abs(value - 1.0) <= error <= 1e-2
+
+
+def test_settle_extrapolates_the_truncation_away() -> None:
+    value, error = settled(*(1.0 + 64.0**-k for k in range(5)))
+    assert value == pytest.approx(1.0, abs=1e-12)
+    assert error <= 1e-5
+
+
+def test_settle_ignores_rungs_without_a_value() -> None:
+    value, error = settled(np.nan, np.inf, 2.0, 2.0)
+    assert value == 2.0
+    assert np.isfinite(error)
