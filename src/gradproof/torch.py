@@ -9,6 +9,7 @@ True
 from __future__ import annotations
 
 import functools
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -31,6 +32,7 @@ from gradproof.properties import DEFAULT
 
 __all__ = [
     "GradcheckError",
+    "NonDifferentiableWarning",
     "get_analytical_jacobian",
     "get_numerical_jacobian",
     "get_numerical_jacobian_wrt_specific_input",
@@ -41,6 +43,10 @@ __all__ = [
 _DEFAULT_EPS = 1e-6
 # A function that is not repeatable gives itself away by a Jacobian mismatch; only then is it called again.
 _PROPERTIES = DEFAULT - {"repeatability", "undefined", "dtypes"}
+
+
+class NonDifferentiableWarning(UserWarning):
+    """The check passed at a kink or a jump, where the gradient is a valid subgradient."""
 
 
 class GradcheckError(TorchGradcheckError):
@@ -93,7 +99,23 @@ def gradcheck(
     call = Call(func, as_arguments(inputs), {})
     validate_inputs(call, forward=check_forward_ad, warn_precision=True)
     with preserved([tensor for _, tensor in differentiable(call)]):
-        return _decide(TorchProblem(call, least_batch=least_batch, dense_outputs=True), options, raise_exception)
+        problem = TorchProblem(call, least_batch=least_batch, dense_outputs=True)
+        chosen = options.for_size(problem.inputs.size, problem.outputs.size)
+        if chosen is not options:
+            _warn_of_probes(problem)
+        return _decide(problem, chosen, raise_exception)
+
+
+@functools.cache
+def _warn_once(message: str) -> None:
+    warnings.warn(message, stacklevel=5)
+
+
+def _warn_of_probes(problem: TorchProblem) -> None:
+    _warn_once(
+        f"{problem.inputs.size} inputs and {problem.outputs.size} outputs are too many to compare every entry of the "
+        "Jacobian; gradcheck uses probes, as with fast_mode=True. They see every entry at once."
+    )
 
 
 @functools.lru_cache(maxsize=64)
@@ -122,6 +144,8 @@ def _decide(problem: TorchProblem, options: Options, raise_exception: bool) -> b
         for finding in findings:
             if finding.status is Status.RAISED and finding.cause is not None:
                 raise finding.cause
+            if finding.status is Status.KINK:
+                warnings.warn(str(finding), NonDifferentiableWarning, stacklevel=3)
         fatal = [finding for finding in findings if _is_fatal(finding)]
         if fatal:
             if raise_exception:
@@ -133,8 +157,9 @@ def _decide(problem: TorchProblem, options: Options, raise_exception: bool) -> b
 
 def _is_fatal(finding: Finding) -> bool:
     """Wrong, or beyond torch's tolerance by numbers too noisy to call it wrong."""
-    inconclusive = finding.status is Status.INCONCLUSIVE
-    return not inconclusive or any(entry.difference > entry.tolerance for entry in finding.entries)
+    if finding.status is Status.INCONCLUSIVE:
+        return any(entry.difference > entry.tolerance for entry in finding.entries)
+    return finding.status is not Status.KINK
 
 
 def gradgradcheck(

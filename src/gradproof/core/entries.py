@@ -12,15 +12,15 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from gradproof.core.finding import Entry, Status
-from gradproof.core.judge import Judge, Statuses, judge
+from gradproof.core.finding import Status
+from gradproof.core.judge import Judge, Statuses, is_subgradient, judge
 from gradproof.core.options import Options
 from gradproof.core.problem import Mode, Problem
-from gradproof.core.stencil import Stencil
+from gradproof.core.stencil import Estimate, Stencil
 from gradproof.core.types import Indices, Matrix, Vector
 
 # Columns measured at a time, and how many are measured once something is known to be wrong.
-_BATCH, _ENOUGH = 16, 64
+_BATCH, _ENOUGH = 16, 16
 # Bytes of one block of rows, and the fewest rows that make a batch worth starting.
 _CACHE, _LEAST_ROWS = 2**20, 64
 # Suspects kept for judgement; beyond this the worst stay.
@@ -57,7 +57,8 @@ class Comparison:
     suspects: Suspects
     error: Vector
     status: Statuses
-    entries: list[Entry] = field(default_factory=list[Entry])
+    sides: dict[int, tuple[float, float]] = field(default_factory=dict[int, tuple[float, float]])
+    """For suspects at a kink or a jump, by their number: the derivatives of the two sides."""
 
 
 def compare_entries(problem: Problem, options: Options, modes: tuple[Mode, ...]) -> list[Comparison]:
@@ -152,6 +153,7 @@ def _examine(problem: Problem, stencil: Stencil, judgement: Judge, mode: Mode, s
     if len(suspects) > _SUSPECTS:
         suspects = suspects.take(np.argpartition(suspects.excess, -_SUSPECTS)[-_SUSPECTS:])
     error = np.zeros(len(suspects))
+    sides: dict[int, tuple[float, float]] = {}
     status = judge(suspects.excess, np.zeros(1), np.ones(1))
     if not stencil.fixed:
         elements = problem.inputs.elements
@@ -164,9 +166,10 @@ def _examine(problem: Problem, stencil: Stencil, judgement: Judge, mode: Mode, s
             batch = queue[measured : measured + _BATCH]
             which = np.flatnonzero(np.isin(elements[suspects.columns], batch))
             _remeasure(problem, stencil, judgement, suspects, which, error, status)
+            sides |= excuse_kinks(stencil, suspects, which[status[which] > Status.KINK.rank], status)
             wrong += int((status[which] == Status.WRONG.rank).sum())
             measured += len(batch)
-    return Comparison(mode, suspects, error, status)
+    return Comparison(mode, suspects, error, status, sides)
 
 
 def _remeasure(
@@ -200,6 +203,26 @@ def _remeasure(
     suspects.tolerance[which] = tolerance
     error[which] = bar
     status[which] = judge(difference, bar, tolerance)
+
+
+def excuse_kinks(
+    stencil: Stencil, suspects: Suspects, which: Indices, status: Statuses
+) -> dict[int, tuple[float, float]]:
+    """Call those of the suspects KINK that are valid subgradients, and return the derivatives of their two sides."""
+    found: dict[int, tuple[float, float]] = {}
+    for column in np.unique(suspects.columns[which]):
+        here = which[suspects.columns[which] == column]
+        rows = suspects.rows[here]
+        left, right = (_row(estimate) for estimate in stencil.sides([int(column)], rows))
+        excused = is_subgradient(suspects.analytic[here], left, right, suspects.numeric[here], suspects.tolerance[here])
+        status[here[excused]] = Status.KINK.rank
+        for k in np.flatnonzero(excused):
+            found[int(here[k])] = (float(left.value[k]), float(right.value[k]))
+    return found
+
+
+def _row(estimate: Estimate) -> Estimate:
+    return Estimate(estimate.value[0], estimate.error[0], estimate.evaluations)
 
 
 def _modulus(values: Matrix, element: Indices) -> Matrix:

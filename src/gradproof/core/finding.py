@@ -12,6 +12,7 @@ class Status(enum.Enum):
     """The outcome of one comparison; members further down are worse."""
 
     RIGHT = "agrees with the numerical derivative"
+    KINK = "a valid subgradient at a point without a derivative"
     INCONCLUSIVE = "cannot be judged: the numerical error bar is wider than the tolerance"
     WRONG = "does not hold"
     RAISED = "user code raised an exception"
@@ -32,6 +33,8 @@ class Entry:
     analytic: float
     tolerance: float
     status: Status
+    sides: tuple[float, float] | None = None
+    """The derivatives from the left and from the right, at a kink or a jump."""
 
     @property
     def difference(self) -> float:
@@ -42,10 +45,14 @@ class Entry:
         return self.tolerance + self.error
 
     def __str__(self) -> str:
+        where = f"d({self.output.within or 'output'}) / d({self.input.within or 'input'})"
+        if self.sides is not None:
+            left, right = self.sides
+            return f"{where}: left {left:.9g}, right {right:.9g}, analytic {self.analytic:.9g}"
         error = f" ± {self.error:.1g}" if self.error else ""
         return (
-            f"d({self.output}) / d({self.input}): numeric {self.numeric:.9g}{error}, "
-            f"analytic {self.analytic:.9g}, difference {self.difference:.3g}, allowed {self.allowed:.3g}"
+            f"{where}: numeric {self.numeric:.9g}{error}, analytic {self.analytic:.9g}, "
+            f"difference {self.difference:.3g}, allowed {self.allowed:.3g}"
         )
 
 

@@ -8,13 +8,16 @@ import numpy as np
 
 from gradproof.core.finding import Status
 from gradproof.core.options import Options
-from gradproof.core.stencil import Stencil, Tolerance
-from gradproof.core.types import Indices, Matrix, Vector
+from gradproof.core.stencil import Estimate, Stencil, Tolerance
+from gradproof.core.types import Flags, Indices, Matrix, Vector
 
 # Relative error of a derivative computed in a precision, in units of its eps, that is nobody's mistake.
 _CARELESS = 4.0
 # The default absolute tolerance, relative to the largest entry: dust next to it may differ.
 _DUST = 1e-2
+
+# One-sided derivatives differ if they do so by this many times their error bars.
+_APART = 2.0
 
 Statuses = Indices
 """An array of `Status.rank`."""
@@ -73,3 +76,18 @@ def judge(difference: Matrix, error: Matrix, tolerance: Matrix) -> Statuses:
         within = difference <= tolerance + error
         sharp = error <= tolerance
     return np.where(within, np.where(sharp, Status.RIGHT.rank, Status.INCONCLUSIVE.rank), Status.WRONG.rank)
+
+
+def is_subgradient(analytic: Vector, left: Estimate, right: Estimate, central: Vector, tolerance: Vector) -> Flags:
+    """Where the point is a kink or a jump, and the analytic value lies between the derivatives of the two sides.
+
+    The point is no ordinary one if the sides differ from each other, or agree with each other but not with the
+    difference across it, as at a jump.
+    """
+    with np.errstate(invalid="ignore"):
+        bar = left.error + right.error
+        kink = np.abs(right.value - left.value) > _APART * bar + tolerance
+        jump = np.abs(central - (left.value + right.value) / 2) > _APART * bar + tolerance
+        low, high = np.minimum(left.value, right.value), np.maximum(left.value, right.value)
+        between = (analytic >= low - bar - tolerance) & (analytic <= high + bar + tolerance)
+        return (kink | jump) & between & np.isfinite(bar)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import enum
 import math
 from dataclasses import dataclass
@@ -23,8 +24,9 @@ class Options:
     `atol` and `rtol` are per entry of the Jacobian; None derives them from the dtype and, for `atol`, from the
     largest entry. `properties` are names of `gradproof.properties.PROPERTIES`. `step` fixes the finite-difference
     step in every coordinate, as torch's `eps` does; None lets the ladder choose. `affordable_columns` and
-    `affordable_entries` bound the Jacobians that a probe in doubt compares entry by entry. `memory` bounds, in
-    bytes, what the check holds at a time; `worst` the entries listed for each finding.
+    `affordable_entries` bound the Jacobians that a probe in doubt compares entry by entry; `most_work`, in
+    numbers read and written, is where the every-entry strategy gives way to probes. `memory` bounds, in bytes, what
+    the check holds at a time; `worst` the entries listed for each finding.
     """
 
     modes: tuple[Mode, ...] = (Mode.REVERSE,)
@@ -36,9 +38,16 @@ class Options:
     strategy: Strategy = Strategy.ENTRIES
     affordable_columns: int = 2048
     affordable_entries: int = 2**22
+    most_work: int = 2**27
     memory: int = 512 * 2**20
     worst: int = 5
     seed: int = 0
+
+    def for_size(self, inputs: int, outputs: int) -> Options:
+        """These options, with probes in place of every entry where there are too many of them."""
+        if self.strategy is Strategy.ENTRIES and self.step is None and inputs * (inputs + outputs) > self.most_work:
+            return dataclasses.replace(self, strategy=Strategy.PROBES)
+        return self
 
     def __post_init__(self) -> None:
         for name in ("atol", "rtol", "nondet_tol"):

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gradproof.core.entries import Comparison, Suspects, compare_entries
+from gradproof.core.entries import Comparison, Suspects, compare_entries, excuse_kinks
 from gradproof.core.finding import Status
 from gradproof.core.judge import Judge, judge
 from gradproof.core.locate import halve
@@ -187,7 +187,9 @@ class Prober:
         tolerance = self.judgement.atol[columns] + self.judgement.rtol[columns] * np.abs(value)
         tolerance += self.judgement.noise[rows] * self.judgement.unresolvable[columns]
         suspects = Suspects(rows, columns, analytic, value, tolerance, difference / (tolerance + error))
-        return Comparison(mode, suspects, error, judge(difference, error, tolerance))
+        status = judge(difference, error, tolerance)
+        sides = excuse_kinks(self.stencil, suspects, np.flatnonzero(status > Status.KINK.rank), status)
+        return Comparison(mode, suspects, error, status, sides)
 
     # forward mode
 

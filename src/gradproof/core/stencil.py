@@ -115,7 +115,7 @@ class Stencil:
         Where an error bar exceeds `tolerance(value)`, or the function refuses the steps (its domain is narrow, or
         ends here), other scales are tried, and where there is no value at all, one side only. `outputs` picks some.
         """
-        rows_of = slice(None) if outputs is None else outputs
+        rows_of = _all_or(outputs)
         before = self.problem.cost.evaluations
         index = np.asarray(columns, dtype=np.intp)
         reachable = np.isfinite(self.problem.value[rows_of])
@@ -134,6 +134,21 @@ class Stencil:
         if self.refusal is not None and not np.isfinite(value[:, reachable]).all():
             raise self.refusal
         return Estimate(value, error, self.problem.cost.evaluations - before)
+
+    def sides(self, columns: Sequence[int], outputs: Indices | None = None) -> tuple[Estimate, Estimate]:
+        """The derivatives of each side by itself, left and right: F at the point plays no part, so jumps do not."""
+        before = self.problem.cost.evaluations
+        index = np.asarray(columns, dtype=np.intp)
+        found: list[Estimate] = []
+        for sign in (-1.0, 1.0):
+            climb = _Climb(self._beside, sign * self.scale, order=1)
+            parts = [
+                self._measure(climb, index[k : k + 1], float(self.eps[index[k]]), _all_or(outputs))
+                for k in range(len(index))
+            ]
+            value, error = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+            found.append(Estimate(value, error, self.problem.cost.evaluations - before))
+        return found[0], found[1]
 
     def _climbs(self) -> Iterator[_Climb]:
         """Ways to climb the ladder, from the best to the most modest."""
@@ -167,6 +182,14 @@ class Stencil:
         with np.errstate(all="ignore"):
             width = _width(reached - self.problem.point[index], step)
             return (values - self.problem.value) / width[:, None]
+
+    def _beside(self, index: Indices, step: Vector) -> Matrix:
+        count = len(index)
+        points, reached = self._displaced(np.concatenate([index, index]), np.concatenate([2.0 * step, step]))
+        values = self._attempt(points)
+        with np.errstate(all="ignore"):
+            width = _width(reached[:count] - reached[count:], step)
+            return (values[:count] - values[count:]) / width[:, None]
 
     def _displaced(self, index: Indices, step: Vector) -> tuple[Matrix, Vector]:
         """Points with one coordinate moved in each, and where that coordinate came to lie after rounding."""
@@ -203,6 +226,10 @@ class _Climb:
     quotient: Callable[[Indices, Vector], Matrix]
     scale: Vector
     order: int
+
+
+def _all_or(outputs: Indices | None) -> slice | Indices:
+    return slice(None) if outputs is None else outputs
 
 
 def _diagonal(square: Matrix) -> Vector:

@@ -18,6 +18,12 @@ _HEADLINES = {
     Mode.REVERSE: "Jacobian mismatch for {output} with respect to {input}",
     Mode.FORWARD: "Jacobian computed with forward mode mismatch for {output} with respect to {input}",
 }
+_KINK_HEADLINE = "The function has no derivative here, for {output} with respect to {input}: a kink or a jump"
+_VERBS = {
+    Status.WRONG: "differ",
+    Status.INCONCLUSIVE: "cannot be judged (error bar wider than the tolerance)",
+    Status.KINK: "are valid subgradients",
+}
 _STATUSES = tuple(Status)
 
 
@@ -53,11 +59,11 @@ def describe(problem: Problem, options: Options, comparison: Comparison, name: s
     guilty = guilty[np.lexsort((-suspects.excess[guilty], -status[guilty]))]
     output_of = _block_numbers(problem.outputs)[suspects.rows[guilty]]
     input_of = _block_numbers(problem.inputs)[suspects.columns[guilty]]
-    pairs = dict.fromkeys(zip(output_of.tolist(), input_of.tolist(), strict=True))
-    for output, input_ in pairs:
-        group = guilty[(output_of == output) & (input_of == input_)]
+    kinks = status[guilty] == Status.KINK.rank
+    for kink, output, input_ in dict.fromkeys(zip(kinks.tolist(), output_of.tolist(), input_of.tolist(), strict=True)):
+        group = guilty[(kinks == kink) & (output_of == output) & (input_of == input_)]
         entries = tuple(_entry(problem, comparison, int(k)) for k in group[: options.worst])
-        yield _finding(entries, len(group), name, headline)
+        yield _finding(entries, len(group), name, _KINK_HEADLINE if kink else headline)
 
 
 def _block_numbers(space: Space) -> Indices:
@@ -70,10 +76,9 @@ def _finding(entries: tuple[Entry, ...], count: int, name: str, headline: str) -
     worst = entries[0]
     output, input_ = worst.output.block, worst.input.block
     total = output.size * input_.size
-    verb = "differ" if worst.status is Status.WRONG else "cannot be judged (error bar wider than the tolerance)"
     lines = [
         headline.format(output=output.label, input=input_.label) + ",",
-        f"  {count} of {total} entries {verb}; the worst:",
+        f"  {count} of {total} entries {_VERBS[worst.status]}; the worst:",
     ]
     lines += [f"    {entry}" for entry in entries]
     return Finding(
@@ -91,4 +96,5 @@ def _entry(problem: Problem, comparison: Comparison, k: int) -> Entry:
         analytic=float(suspects.analytic[k]),
         tolerance=float(suspects.tolerance[k]),
         status=_STATUSES[int(comparison.status[k])],
+        sides=comparison.sides.get(k),
     )
