@@ -30,7 +30,7 @@ def test_a_report_of_a_right_derivative_has_no_finding() -> None:
     assert report.ok
     assert report.entries == 25
     assert report.covered == ("input 0",)
-    assert report.cost.evaluations >= 10
+    assert 0 < report.cost.evaluations < 50
 
 
 def test_a_wrong_derivative_does_not_raise_until_asked() -> None:
@@ -218,12 +218,23 @@ def test_an_exception_of_user_code_is_a_finding_with_its_cause(name: str) -> Non
     assert caught.value.__cause__ is ERROR
 
 
-def test_an_interrupt_is_not_a_finding() -> None:
-    def interrupt(x: torch.Tensor) -> torch.Tensor:
-        raise KeyboardInterrupt
+def interrupt(*_: Any) -> Any:
+    raise KeyboardInterrupt
 
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        interrupt,
+        lambda x: x.sin() if torch.equal(x, numbers(3)) else interrupt(),
+        custom(torch.sin, interrupt),
+        custom(torch.sin, lambda s, g: g * s[0].cos(), interrupt),
+    ],
+    ids=THROWING,
+)
+def test_an_interrupt_is_not_a_finding(function: Callable[..., Any]) -> None:
     with pytest.raises(KeyboardInterrupt):
-        check(interrupt, numbers(3))
+        check(function, numbers(3))
 
 
 # repeatability

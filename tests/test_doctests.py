@@ -16,7 +16,7 @@ OPTIONAL = {"jax", "scipy"}
 
 def modules() -> list[str]:
     found = pkgutil.walk_packages(gradproof.__path__, "gradproof.", onerror=lambda name: None)
-    return ["gradproof", *sorted(module.name for module in found if not module.ispkg or "torch" in module.name)]
+    return ["gradproof", *sorted(module.name for module in found)]
 
 
 def load(name: str) -> ModuleType:

@@ -9,7 +9,7 @@ from typing import Any
 
 from gradproof.backends import as_arguments, find_backend
 from gradproof.core.finding import Finding, Status
-from gradproof.core.options import Options
+from gradproof.core.options import Options, Strategy
 from gradproof.core.problem import Mode, Problem
 from gradproof.core.report import Report, Spent
 from gradproof.properties import DEFAULT, EXPLANATIONS, PROPERTIES
@@ -20,6 +20,7 @@ def check(
     inputs: Any,
     kwargs: Mapping[str, Any] | None = None,
     *,
+    strategy: str = "auto",
     modes: str | Iterable[str] | None = None,
     atol: float | None = None,
     rtol: float | None = None,
@@ -29,10 +30,11 @@ def check(
 ) -> Report:
     """Check the derivatives of `func(*inputs, **kwargs)` with respect to every input that requires a gradient.
 
-    `inputs` is one tensor or a tuple of arguments, nested as they may be. `modes` names what is compared with the
-    numerical derivative: "reverse", "forward" or both; None takes reverse mode, and forward mode where the function
-    supports it. `atol` and `rtol` bound the difference of each Jacobian entry; None derives them from the dtype and,
-    for `atol`, from the largest entry. `properties` names what is checked (see `gradproof.properties`).
+    `inputs` is one tensor or a tuple of arguments, nested as they may be. `strategy` is "probes" (which "auto" takes)
+    or "entries" for a comparison of every entry. `modes` names what is compared with the numerical derivative:
+    "reverse", "forward" or both; None takes reverse mode, and forward mode where the function supports it. `atol` and
+    `rtol` bound the difference of each Jacobian entry; None derives them from the dtype, the error bars and, for
+    `atol`, the largest entry. `properties` names what is checked (see `gradproof.properties`).
 
     A wrong derivative does not raise: the report says what is wrong. A call that checks nothing does raise.
 
@@ -47,7 +49,7 @@ def check(
     started = time.perf_counter()
     arguments = as_arguments(inputs)
     keywords = dict(kwargs or {})
-    wanted = _named_modes(modes)
+    wanted, chosen = _named_modes(modes), _named_strategy(strategy)
     names = DEFAULT if properties is None else _named_properties(properties)
     backend = find_backend(arguments, keywords)
     findings: list[Finding] = []
@@ -58,6 +60,7 @@ def check(
             failed = Options(seed=seed)
             return _report(None, [raised("evaluate", error)], failed, backend.framework, started)
         options = Options(
+            strategy=chosen,
             modes=wanted or session.modes(problem),
             properties=names,
             atol=atol,
@@ -115,6 +118,15 @@ def _report(
         seed=options.seed,
         versions=tuple((name, version(name)) for name in ("gradproof", "numpy", framework)),
     )
+
+
+def _named_strategy(name: str) -> Strategy:
+    if name == "auto":
+        return Strategy.PROBES
+    try:
+        return Strategy(name)
+    except ValueError:
+        raise ValueError(f"unknown strategy {name!r}: choose from 'auto', 'probes' and 'entries'") from None
 
 
 def _named_modes(modes: str | Iterable[str] | None) -> tuple[Mode, ...]:

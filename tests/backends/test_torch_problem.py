@@ -14,6 +14,7 @@ import gradproof
 from gradproof.backends.torch.arguments import Call
 from gradproof.backends.torch.problem import TorchProblem
 from gradproof.core.problem import Mode, OutputChangedError
+from gradproof.torch import gradcheck
 
 pytestmark = pytest.mark.filterwarnings("ignore:Input #0 requires gradient")
 
@@ -319,6 +320,8 @@ def test_a_wrong_batching_rule_is_found_when_batching_is_asked_about(misbatched:
     (finding,) = report.findings
     assert finding.property == "batched_reverse"
     assert "differs from a plain one at input 0" in finding.message
+    assert gradcheck(misbatched, numbers(40))
+    assert not gradcheck(misbatched, numbers(40), check_batched_grad=True, raise_exception=False)
 
 
 def test_a_batched_jvp_is_compared_with_a_plain_one() -> None:

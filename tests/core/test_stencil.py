@@ -136,6 +136,15 @@ def test_a_staircase_is_flat_although_it_looks_like_a_slope_from_afar(name: str)
         assert abs(estimate.value[0, 0]) <= estimate.error[0, 0] <= 1e-4
 
 
+@pytest.mark.parametrize("frequency", [1e3, 1e5, 1e6])
+def test_a_ripple_that_is_invisible_from_afar_is_seen_from_near(frequency: float) -> None:
+    for point in np.random.default_rng(0).uniform(0.1, 3.0, 20):
+        estimate = measure(lambda x: x + np.sin(frequency * x) / frequency, point, loose)
+        truth = 1.0 + np.cos(frequency * point)
+        assert abs(estimate.value[0, 0] - truth) <= estimate.error[0, 0] + 1e-5 + 1e-3 * truth
+        assert estimate.error[0, 0] <= 0.1
+
+
 def verdicts(estimate: Estimate, *claims: float) -> list[Status]:
     """What torch's tolerance says of claimed derivatives."""
     value, error = estimate.value[0, 0], estimate.error[0, 0]

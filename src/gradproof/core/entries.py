@@ -202,7 +202,7 @@ def _remeasure(
     suspects.numeric[which] = estimate.value[at, rows]
     suspects.tolerance[which] = tolerance
     error[which] = bar
-    status[which] = judge(difference, bar, tolerance)
+    status[which] = judge(difference, bar, tolerance, judgement.bearable[at_column])
 
 
 def excuse_kinks(

@@ -16,6 +16,8 @@ _CARELESS = 4.0
 # The default absolute tolerance, relative to the largest entry: dust next to it may differ.
 _DUST = 1e-2
 
+# An error bar of up to this part of the largest entry still says something.
+_BEARABLE = 0.2
 # One-sided derivatives differ if they do so by this many times their error bars.
 _APART = 2.0
 
@@ -28,7 +30,9 @@ class Judge:
 
     def __init__(self, stencil: Stencil, options: Options) -> None:
         self._stencil = stencil
-        eps, widen = stencil.eps, not stencil.fixed and options.rtol != 0
+        # the derivative under test is computed in the inputs' own precision, whatever the stencil computes in
+        eps = np.maximum(stencil.problem.inputs.eps, stencil.problem.outputs.coarsest_eps)
+        widen = not stencil.fixed and options.rtol != 0
         if options.rtol is None:
             self.rtol: Vector = np.maximum(2.5e-7, 0.35 * np.sqrt(eps))
         else:
@@ -37,6 +41,8 @@ class Judge:
             np.maximum(self.rtol, _CARELESS * eps, out=self.rtol)
         self.atol: Vector = np.full(len(eps), options.atol or 0.0)
         self._dust = 0.0 if options.atol is not None else _DUST
+        self.bearable: Vector = np.zeros(len(eps))
+        """How wide an error bar may be where no tolerance was asked for: a part of the largest entry."""
 
     @property
     def noise(self) -> Vector:
@@ -57,6 +63,7 @@ class Judge:
         if self._dust:
             largest = np.max(np.abs(numeric), initial=0.0, where=np.isfinite(numeric))
             np.maximum(self.atol, self._dust * self.rtol * largest, out=self.atol)
+            np.maximum(self.bearable, _BEARABLE * largest, out=self.bearable)
 
     def sharpness(self, columns: Indices, outputs: slice | Indices = slice(None)) -> Tolerance:
         """How sharp the numerical derivative along these inputs should be: ten times what the tolerance needs."""
@@ -65,8 +72,10 @@ class Judge:
         return lambda value: 0.1 * (atol + rtol * np.abs(value)) + 2.0 * unresolvable
 
 
-def judge(difference: Matrix, error: Matrix, tolerance: Matrix) -> Statuses:
+def judge(difference: Vector, error: Vector, tolerance: Vector, bearable: Vector | float = 0.0) -> Statuses:
     """WRONG beyond tolerance and error bar; INCONCLUSIVE where the bar is wider than the tolerance; else RIGHT.
+
+    A bar up to `bearable` is no reason to call an entry inconclusive.
 
     >>> ranks = judge(np.ones(3), error=np.array([0.1, 3.0, 0.1]), tolerance=np.array([0.5, 2.0, 2.0]))
     >>> [list(Status)[rank].name for rank in ranks]
@@ -74,7 +83,7 @@ def judge(difference: Matrix, error: Matrix, tolerance: Matrix) -> Statuses:
     """
     with np.errstate(invalid="ignore"):
         within = difference <= tolerance + error
-        sharp = error <= tolerance
+        sharp = error <= np.maximum(tolerance, bearable)
     return np.where(within, np.where(sharp, Status.RIGHT.rank, Status.INCONCLUSIVE.rank), Status.WRONG.rank)
 
 

@@ -59,7 +59,8 @@ class Prober:
 
     def _reverse(self) -> Outcome:
         problem, survey = self.problem, self.survey
-        problem.cotangent = cotangent = aim(problem, survey)
+        cotangent = aim(problem, survey)
+        problem.aim(cotangent=cotangent)
         pullback = problem.pullback
         seen = compare(problem, survey, cotangent, pullback)
         for rung in self._coarser if self.explicit else ():
@@ -187,7 +188,7 @@ class Prober:
         tolerance = self.judgement.atol[columns] + self.judgement.rtol[columns] * np.abs(value)
         tolerance += self.judgement.noise[rows] * self.judgement.unresolvable[columns]
         suspects = Suspects(rows, columns, analytic, value, tolerance, difference / (tolerance + error))
-        status = judge(difference, error, tolerance)
+        status = judge(difference, error, tolerance, self.judgement.bearable[columns])
         sides = excuse_kinks(self.stencil, suspects, np.flatnonzero(status > Status.KINK.rank), status)
         return Comparison(mode, suspects, error, status, sides)
 
@@ -195,7 +196,7 @@ class Prober:
 
     def _forward(self) -> Outcome:
         problem, survey = self.problem, self.survey
-        problem.tangent = self.direction
+        problem.aim(tangent=self.direction)
         pushed = problem.pushforward
         for rung in self._coarser if self.explicit else ():
             if not self._agrees(pushed) and not survey.has(rung):
@@ -225,8 +226,8 @@ class Prober:
         difference, bars = np.abs(self.survey.value - pushed), self._bars(pushed)
         if self.explicit:
             return bool((difference + bars <= self.smallest_step * self._row_tolerance()).all())
-        count = math.sqrt(max(len(self.direction), 1))
-        return bool((difference <= bars).all() and (bars <= _LENIENT * np.abs(pushed) / count + 1e-300).all())
+        share = norm(pushed) / math.sqrt(len(pushed) * len(self.direction))
+        return bool((difference <= bars).all() and (bars <= _LENIENT * share).all())
 
     def _locate_forward(self, pushed: Vector, accused: Flags) -> Iterator[tuple[int, int, float]]:
         excess = np.where(accused, np.abs(self.survey.value - pushed) / self._bars(pushed), 0.0)

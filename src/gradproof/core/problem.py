@@ -68,6 +68,8 @@ class Problem(ABC):
     value: Vector
     cost: Cost
     seed: int
+    evaluates_in: float | None = None
+    """The spacing of the numbers that evaluations are computed in, where it is finer than that of the blocks."""
     has_graph: bool
     """False when no output is connected to an input: the claimed derivative is zero."""
 
@@ -122,6 +124,15 @@ class Problem(ABC):
     def pushforward(self) -> Vector:
         """jvp(tangent)"""
         return self.jvp(self.tangent)
+
+    def aim(self, *, cotangent: Vector | None = None, tangent: Vector | None = None) -> None:
+        """Replace the shared random question by a better one."""
+        if cotangent is not None:
+            self.cotangent = cotangent
+            vars(self).pop("pullback", None)
+        if tangent is not None:
+            self.tangent = tangent
+            vars(self).pop("pushforward", None)
 
     def evaluate_many(self, points: Matrix) -> Matrix:
         return by_rows(self.evaluate, points, self.outputs.size)

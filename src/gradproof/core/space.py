@@ -147,8 +147,8 @@ class Space:
             part[...] = np.repeat(np.hypot(pair[..., 0], pair[..., 1]), 2, axis=-1)
         return size
 
-    def typical(self, values: Vector) -> Vector:
-        """A size for each coordinate that is not fooled by a lone zero: max(|v|, a tenth of its block's rms)."""
+    def typical(self, values: Vector, least: float = 0.1) -> Vector:
+        """A size for each coordinate that is not fooled by a lone zero: max(|v|, `least` of its block's rms)."""
         typical = np.abs(values)
         finite = np.isfinite(typical)
         if not finite.all():
@@ -158,7 +158,7 @@ class Space:
                 part = typical[block.slice]
                 largest = part.max()
                 rms = largest * math.sqrt(np.square(part / largest).mean()) if largest else 0.0
-                np.maximum(part, 0.1 * rms, out=part)
+                np.maximum(part, least * rms, out=part)
         return typical
 
     def round_in_place(self, points: Matrix) -> None:

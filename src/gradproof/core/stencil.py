@@ -27,6 +27,8 @@ Tolerance = Callable[[Matrix], Matrix]
 _ROUND_OFF = 2.0
 # Steps in a ratio that is no power of two: else hidden quantisation, (x + 1e8) - 1e8, agrees with itself on two rungs.
 _UNEVEN = (1.0, 1.19, 0.87, 1.13, 0.91, 1.23, 0.83)
+# From this spacing of numbers on (half precision and below), small steps drown: no scale is below its block's rms.
+_HALF = 2.0**-12
 # A value sees a difference clearly if its error bar is at most this part of it.
 _CLEAR = 0.1
 
@@ -65,14 +67,23 @@ class Stencil:
         self.problem = problem
         self.fixed = step is not None
         inputs, outputs = problem.inputs, problem.outputs
-        self.scale = inputs.typical(problem.point)
+        coarse = problem.evaluates_in is None and inputs.coarsest_eps > _HALF
+        self.scale = inputs.typical(problem.point, least=1.0 if coarse else 0.1)
         if not self.scale.all():
             self.scale[self.scale == 0] = 1.0
-        self.eps = np.maximum(inputs.eps, outputs.coarsest_eps)
         self.noise = outputs.typical(problem.value)
-        self.noise *= _ROUND_OFF * np.maximum(outputs.eps, inputs.coarsest_eps)
+        if problem.evaluates_in is None:
+            self.eps = np.maximum(inputs.eps, outputs.coarsest_eps)
+            self.noise *= _ROUND_OFF * np.maximum(outputs.eps, inputs.coarsest_eps)
+        else:
+            self.eps = np.full(inputs.size, problem.evaluates_in)
+            self.noise *= _ROUND_OFF * problem.evaluates_in
         self.step = self.scale * np.cbrt(self.eps) if step is None else np.full(inputs.size, float(step))
         self.refusal: Exception | None = None
+
+    def _round(self, points: Matrix) -> None:
+        if self.problem.evaluates_in is None:
+            self.problem.inputs.round_in_place(points)
 
     def screen(self, columns: slice) -> Matrix:
         """One central difference per column: J^T restricted to `columns`, one row each."""
@@ -82,7 +93,7 @@ class Stencil:
         above, below = (_diagonal(half[:, columns]) for half in (points[:count], points[count:]))
         above += step
         below -= step
-        self.problem.inputs.round_in_place(points)
+        self._round(points)
         values = self._attempt(points)
         with np.errstate(all="ignore"):
             return (values[:count] - values[count:]) / _width(above - below, 2.0 * step)[:, None]
@@ -91,7 +102,7 @@ class Stencil:
         """The central difference along a direction with step 2**-rung, and how far the two sides bend: second/step."""
         step = 2.0**-rung
         points = np.stack([self.problem.point + step * direction, self.problem.point - step * direction])
-        self.problem.inputs.round_in_place(points)
+        self._round(points)
         above, below = self._attempt(points)
         with np.errstate(all="ignore"):
             return (above - below) / (2.0 * step), (above + below - 2.0 * self.problem.value) / step
@@ -197,7 +208,7 @@ class Stencil:
         points = np.empty((len(index), len(self.problem.point)))
         points[:] = self.problem.point
         points[rows, index] += step
-        self.problem.inputs.round_in_place(points)
+        self._round(points)
         return points, points[rows, index]
 
     def _attempt(self, points: Matrix) -> Matrix:

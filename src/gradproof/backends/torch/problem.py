@@ -16,6 +16,7 @@ from gradproof.backends.torch.batch import Batch, quiet_vmap
 from gradproof.backends.torch.coordinates import block, build, build_batch, form, read
 from gradproof.backends.torch.leaves import Leaf, PackedLeaf, make_leaf, share_memory
 from gradproof.backends.torch.pull import pull, pull_batch, undefined
+from gradproof.backends.torch.twin import Twin, find_twin, wide
 from gradproof.backends.torch.validate import validate_outputs
 from gradproof.core.problem import BatchFlaw, Cost, Form, Mode, OutputChangedError, Problem, random_probe
 from gradproof.core.space import Block, Space
@@ -48,8 +49,13 @@ class TorchProblem(Problem):
         self.inputs = Space(tuple(leaf.block for leaf in self._leaves))
         self.point = np.concatenate([leaf.base for leaf in self._leaves]) if self._leaves else np.empty(0)
         self._gradients: list[torch.Tensor | None] | None = None
+        self._twin: Twin | None = None
         self._signature: list[tuple[torch.Size, torch.dtype]] = []
         self._start(dense_outputs)
+        self._twin = find_twin(call, self._leaves, self.point, self._chosen, self._outputs)
+        if self._twin is not None:
+            self.evaluates_in = 2.0**-52
+            self.value = self.evaluate(self.point)
         self._prepare_batches(least_batch)
 
     def _start(self, dense_outputs: bool) -> None:
@@ -93,6 +99,8 @@ class TorchProblem(Problem):
 
     def evaluate(self, point: Vector) -> Vector:
         self.cost.evaluations += 1
+        if self._twin is not None:
+            return self._collect(self._pick(self._twin.run(point), widened=True))
         try:
             self._move(point)
             return self._collect(self._pick(self._call_moved()))
@@ -106,10 +114,13 @@ class TorchProblem(Problem):
         """A point with every coordinate moved a little, and the value there."""
         shift = self.inputs.typical(self.point) * random_probe(self.inputs.size, self.seed)
         point = self.point + 2.0**-20 * shift
-        self.inputs.round_in_place(point)
+        if self._twin is None:
+            self.inputs.round_in_place(point)
         return point, self.evaluate(point)
 
     def _evaluate_loop(self, points: Matrix) -> Matrix:
+        if self._twin is not None:
+            return super().evaluate_many(points)
         values = np.empty((len(points), self.outputs.size))
         try:
             for row, point in zip(values, points, strict=True):
@@ -121,18 +132,25 @@ class TorchProblem(Problem):
         return values
 
     def _evaluate_batched(self, points: Matrix) -> Matrix:
-        self.cost.evaluations += len(points)
+        twin = self._twin
 
         def function(*moved: torch.Tensor) -> tuple[torch.Tensor, ...]:
+            if twin is not None:
+                return tuple(self._pick(twin.run_batch_row(*moved), widened=True))
             values = {leaf.position: tensor for leaf, tensor in zip(self._leaves, moved, strict=True)}
             return tuple(self._pick(self.call.with_values(values)))
 
-        batches = [build_batch(points[:, leaf.block.slice], leaf.tensor) for leaf in self._leaves]
+        if twin is not None:
+            batches = twin.batches(points)
+        else:
+            batches = [build_batch(points[:, leaf.block.slice], leaf.tensor) for leaf in self._leaves]
         try:
             with quiet_vmap(), torch.no_grad():
-                return self._collect_batch(torch.func.vmap(function, randomness="same")(*batches), self.outputs)
+                outputs = torch.func.vmap(function, randomness="same")(*batches)
         finally:
             self._restore()
+        self.cost.evaluations += len(points)
+        return self._collect_batch(outputs, self.outputs)
 
     def _move(self, point: Vector) -> None:
         if self._moves_together:
@@ -154,7 +172,7 @@ class TorchProblem(Problem):
             return self.call()
         return self.call.with_values({leaf.position: leaf.moved for leaf in self._packed})
 
-    def _pick(self, output: Any) -> list[torch.Tensor]:
+    def _pick(self, output: Any, *, widened: bool = False) -> list[torch.Tensor]:
         everything = flatten_outputs(output)
         if len(everything) != self._count:
             raise OutputChangedError(
@@ -163,7 +181,7 @@ class TorchProblem(Problem):
             )
         picked = [everything[i] for i in self._chosen]
         for index, (shape, dtype), tensor in zip(self._chosen, self._signature, picked, strict=True):
-            if tensor.shape != shape or tensor.dtype != dtype:
+            if tensor.shape != shape or tensor.dtype != (wide(dtype) if widened else dtype):
                 raise OutputChangedError(
                     f"output {index} has shape {tuple(shape)} and dtype {dtype} at the inputs given, but shape "
                     f"{tuple(tensor.shape)} and dtype {tensor.dtype} when they were moved a little. "
@@ -199,13 +217,13 @@ class TorchProblem(Problem):
         return self._vjps(cotangents) if self.has_graph else np.zeros((len(cotangents), self.inputs.size))
 
     def _vjp_batched(self, cotangents: Matrix) -> Matrix:
-        self.cost.vjps += len(cotangents)
         stacked = [
             build_batch(cotangents[:, target.slice], tensor)
             for target, tensor in zip(self.outputs.blocks, self._outputs, strict=True)
         ]
         with quiet_vmap():
             gradients = pull_batch(self._outputs, self._sources, stacked)
+        self.cost.vjps += len(cotangents)
         result = np.zeros((len(cotangents), self.inputs.size))
         for target, gradient in zip(self.inputs.blocks, gradients, strict=True):
             if gradient is not None:
@@ -256,8 +274,6 @@ class TorchProblem(Problem):
         return result
 
     def _jvp_batched(self, tangents: Matrix) -> Matrix:
-        self.cost.jvps += len(tangents)
-
         def function(*batch: torch.Tensor) -> tuple[torch.Tensor, ...]:
             found = self._push(list(batch))
             pairs = zip(self._outputs, found, strict=True)
@@ -267,6 +283,7 @@ class TorchProblem(Problem):
         with quiet_vmap():
             # torch.func.vmap has no rule for dual tensors; the vmap behind is_grads_batched has.
             found = _vmap_internals.vmap(function)(*stacked)  # pyright: ignore[reportDeprecated]
+            self.cost.jvps += len(tangents)
             return self._collect_batch(found, self.outputs)
 
     def misshapen_tangents(self) -> list[tuple[Block, Form, Form]]:

@@ -1,0 +1,84 @@
+"""The float64 twin of a low-precision call.
+
+float32 and below are too coarse to difference well. Where the function accepts float64, its numerical side is evaluated
+there, at the very same point: the low-precision numbers are float64 numbers too. Where it does not (it mixes them with
+low-precision tensors of its own, or has a kernel for one dtype only), there is no twin, and error bars are what the
+native dtype allows.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from gradproof.backends.torch.arguments import Call, flatten_outputs
+from gradproof.backends.torch.coordinates import build, build_batch, resolution
+from gradproof.backends.torch.leaves import Leaf
+from gradproof.core.types import Matrix, Vector
+
+_WIDE = {torch.complex64: torch.complex128, torch.complex32: torch.complex128}
+
+
+def wide(dtype: torch.dtype) -> torch.dtype:
+    """The double-precision dtype of the same kind."""
+    return _WIDE.get(dtype, dtype if dtype.is_complex else torch.float64)
+
+
+class Twin:
+    """The same call on double-precision copies of its floating-point tensors."""
+
+    def __init__(self, call: Call, leaves: list[Leaf]) -> None:
+        self._call, self._leaves = call, leaves
+        self._models = [torch.empty(leaf.tensor.shape, dtype=wide(leaf.tensor.dtype)) for leaf in leaves]
+        self._constants = {
+            position: value.detach().to(wide(value.dtype))
+            for position, value in enumerate(call.flat)
+            if isinstance(value, torch.Tensor) and (value.is_floating_point() or value.is_complex())
+        }
+
+    def run(self, point: Vector) -> list[Any]:
+        moved = [build(point[leaf.block.slice], model) for leaf, model in zip(self._leaves, self._models, strict=True)]
+        return self._run_with(moved)
+
+    def batches(self, points: Matrix) -> list[torch.Tensor]:
+        pairs = zip(self._leaves, self._models, strict=True)
+        return [build_batch(points[:, leaf.block.slice], model) for leaf, model in pairs]
+
+    def _run_with(self, moved: Any) -> list[Any]:
+        values = {leaf.position: tensor for leaf, tensor in zip(self._leaves, moved, strict=True)}
+        return flatten_outputs(self._call.with_values({**self._constants, **values}))
+
+    def run_batch_row(self, *moved: torch.Tensor) -> list[Any]:
+        return self._run_with(moved)
+
+
+def find_twin(
+    call: Call, leaves: list[Leaf], point: Vector, chosen: list[int], outputs: list[torch.Tensor]
+) -> Twin | None:
+    """The twin, if there is one that computes the same function in double precision."""
+    if all(leaf.tensor.dtype in (torch.float64, torch.complex128) for leaf in leaves):
+        return None
+    if any(leaf.tensor.layout is not torch.strided or not leaf.tensor.is_cpu for leaf in leaves):
+        return None
+    twin = Twin(call, leaves)
+    try:
+        found = twin.run(point)
+    except Exception:
+        return None
+    for index, output in zip(chosen, outputs, strict=True):
+        other = found[index] if index < len(found) else None
+        if not isinstance(other, torch.Tensor) or other.shape != output.shape or other.dtype != wide(output.dtype):
+            return None
+        if not _same_function(other, output):
+            return None
+    return twin
+
+
+def _same_function(fine: torch.Tensor, coarse: torch.Tensor) -> bool:
+    """Equal to within a generous round-off of the lower precision."""
+    fine, coarse = fine.detach(), coarse.detach()
+    difference = (fine - coarse.to(fine.dtype)).abs()
+    size = fine.abs().max() if fine.numel() else torch.zeros(())
+    return bool(np.all(difference.numpy() <= 64 * resolution(coarse.dtype) * (fine.abs() + 0.1 * size).numpy()))
