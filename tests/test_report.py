@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gradproof import CheckFailedError, Finding, Report, Status, Verdict
+from gradproof import Certificate, CheckFailedError, Finding, Report, Status, Verdict
 from gradproof.core.problem import Mode
 from gradproof.core.report import Spent
 
@@ -21,6 +21,7 @@ def report_of(*findings: Finding) -> Report:
         modes=(Mode.REVERSE, Mode.FORWARD),
         covered=("input 0 `x`", "input 2"),
         entries=12,
+        certificate=Certificate((("input 0 `x`", 1e-8),), 1e-12),
         cost=Spent(evaluations=8, vjps=3, jvps=2, seconds=0.25),
         seed=5,
         versions=(("gradproof", "0"),),
@@ -68,10 +69,11 @@ def test_the_cause_of_a_failure_is_chained() -> None:
 def test_the_text_says_verdict_findings_coverage_and_cost() -> None:
     lines = str(report_of(finding(Status.WRONG, hint="try harder"))).splitlines()
     assert lines == [
-        "FAIL: a derivative is wrong",
+        "FAIL: a derivative is wrong, or cannot be computed",
         "it is WRONG",
         "  hint: try harder",
         "covered: input 0 `x`, input 2; 12 Jacobian entries, reverse and forward mode",
+        "certificate: a lone entry off by more than 1.0e-08 (input 0 `x`) is missed with probability 1e-12",
         "cost: 8 evaluations, 3 vjps, 2 jvps, 0.250 s; seed 5",
     ]
 

@@ -4,7 +4,8 @@
 """
 
 from gradproof.api import check
+from gradproof.core.certificate import Certificate
 from gradproof.core.finding import Entry, Finding, Status
 from gradproof.core.report import CheckFailedError, Report, Verdict
 
-__all__ = ["CheckFailedError", "Entry", "Finding", "Report", "Status", "Verdict", "check"]
+__all__ = ["Certificate", "CheckFailedError", "Entry", "Finding", "Report", "Status", "Verdict", "check"]

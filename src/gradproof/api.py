@@ -10,7 +10,7 @@ from typing import Any
 from gradproof.backends import as_arguments, find_backend
 from gradproof.core.finding import Finding, Status
 from gradproof.core.options import Options, Strategy
-from gradproof.core.problem import Mode, Problem
+from gradproof.core.problem import BudgetExhausted, Mode, Problem
 from gradproof.core.report import Report, Spent
 from gradproof.properties import DEFAULT, EXPLANATIONS, PROPERTIES
 
@@ -26,6 +26,7 @@ def check(
     rtol: float | None = None,
     nondet_tol: float = 0.0,
     seed: int = 0,
+    budget: float | None = None,
     properties: Iterable[str] | None = None,
 ) -> Report:
     """Check the derivatives of `func(*inputs, **kwargs)` with respect to every input that requires a gradient.
@@ -34,7 +35,8 @@ def check(
     or "entries" for a comparison of every entry. `modes` names what is compared with the numerical derivative:
     "reverse", "forward" or both; None takes reverse mode, and forward mode where the function supports it. `atol` and
     `rtol` bound the difference of each Jacobian entry; None derives them from the dtype, the error bars and, for
-    `atol`, the largest entry. `properties` names what is checked (see `gradproof.properties`).
+    `atol`, the largest entry. `budget` bounds the work: an int the evaluations, a float the seconds; what it did not
+    suffice for is inconclusive. `properties` names what is checked (see `gradproof.properties`).
 
     A wrong derivative does not raise: the report says what is wrong. A call that checks nothing does raise.
 
@@ -42,7 +44,7 @@ def check(
     >>> x = torch.rand(3, dtype=torch.float64, requires_grad=True)
     >>> report = check(lambda x: x * x.detach(), x)
     >>> report.verdict
-    <Verdict.FAIL: 'a derivative is wrong'>
+    <Verdict.FAIL: 'a derivative is wrong, or cannot be computed'>
     >>> report.findings[0].input_element == report.findings[0].output_element
     True
     """
@@ -59,6 +61,7 @@ def check(
         except Exception as error:
             failed = Options(seed=seed)
             return _report(None, [raised("evaluate", error)], failed, backend.framework, started)
+        _limit(problem, budget, started)
         options = Options(
             strategy=chosen,
             modes=wanted or session.modes(problem),
@@ -80,9 +83,13 @@ def investigate(problem: Problem, options: Options) -> Iterator[list[Finding]]:
             findings: list[Finding] = []
             try:
                 findings.extend(examine(problem, options))
+            except BudgetExhausted:
+                findings.append(_exhausted(name))
             except Exception as error:
                 findings.append(raised(name, error))
             yield findings
+            if findings and findings[-1].status is Status.RAISED:
+                return
 
 
 def explain(problem: Problem, options: Options) -> list[Finding]:
@@ -95,8 +102,29 @@ def raised(name: str, error: Exception) -> Finding:
     return Finding(
         property=name,
         status=Status.RAISED,
-        message=f"The function or its derivative raised {type(error).__name__}: {error}",
+        message=f"While `{name}` was checked, user code raised {type(error).__name__}: {error}",
         cause=error,
+    )
+
+
+def _limit(problem: Problem, budget: float | None, started: float) -> None:
+    """A whole number bounds the evaluations, any other number the seconds."""
+    if budget is None:
+        return
+    if not budget > 0:
+        raise ValueError(f"budget must be positive, an int (evaluations) or a float (seconds): got {budget!r}")
+    if isinstance(budget, int):
+        problem.cost.most_evaluations = budget
+    else:
+        problem.cost.deadline = started + budget
+
+
+def _exhausted(name: str) -> Finding:
+    return Finding(
+        property=name,
+        status=Status.INCONCLUSIVE,
+        message=f"The budget was used up before the property `{name}` was checked.",
+        hint="raise budget=, or check fewer inputs at a time",
     )
 
 
@@ -109,6 +137,7 @@ def _report(
         modes=options.modes,
         covered=tuple(block.label for block in problem.inputs.blocks) if problem else (),
         entries=problem.inputs.size * problem.outputs.size if problem else 0,
+        certificate=problem.certificate if problem else None,
         cost=Spent(
             cost.evaluations if cost else 1,
             cost.vjps if cost else 0,
@@ -144,5 +173,6 @@ def _named_properties(properties: Iterable[str]) -> frozenset[str]:
     names = frozenset([properties] if isinstance(properties, str) else properties)
     unknown = sorted(names - set(PROPERTIES))
     if unknown or not names:
-        raise ValueError(f"unknown properties {unknown}: choose from {list(PROPERTIES)}")
+        what = f"unknown properties {unknown}" if unknown else "properties is empty"
+        raise ValueError(f"{what}: choose from {list(PROPERTIES)}")
     return names

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from gradproof.core.certificate import Certificate
 from gradproof.core.finding import Status
 from gradproof.core.judge import Judge, Statuses, is_subgradient, judge
 from gradproof.core.options import Options
@@ -75,7 +76,14 @@ def compare_entries(problem: Problem, options: Options, modes: tuple[Mode, ...])
             for rows, columns, analytic in _ANALYTIC[mode](problem, panel, options):
                 seen = numeric[rows.start - panel.start : rows.stop - panel.start, columns]
                 found[mode] += _screen(problem, stencil, judgement, rows, columns, seen, analytic)
+    problem.certificate = _certificate(problem, judgement) | problem.certificate
     return [_examine(problem, stencil, judgement, mode, Suspects.join(found[mode])) for mode in modes if found[mode]]
+
+
+def _certificate(problem: Problem, judgement: Judge) -> Certificate:
+    """Every entry was compared: nothing beyond the tolerance of a zero entry can have been missed."""
+    blocks = [block for block in problem.inputs.blocks if block.size]
+    return Certificate(tuple((block.label, float(judgement.atol[block.slice].min())) for block in blocks), 0.0)
 
 
 def _length(problem: Problem, options: Options) -> int:
@@ -132,7 +140,7 @@ def _screen(
     with np.errstate(all="ignore"):
         difference = problem.inputs.magnitude(analytic - numeric, columns)
         tolerance = problem.inputs.magnitude(numeric, columns)
-        tolerance *= judgement.rtol[columns]
+        tolerance *= judgement.rtol[columns] + judgement.row_rtol[rows, None]
         tolerance += judgement.atol[columns]
         if judgement.one_step_is_sharp and (difference <= tolerance).all():  # nearly always: leave it at that
             return []
@@ -195,14 +203,17 @@ def _remeasure(
         bar = _modulus(estimate.error, element)[at, rows]
         difference = _modulus(analytic - estimate.value, element)[at, rows]
         at_column = suspects.columns[which]
-        tolerance = judgement.atol[at_column] + judgement.rtol[at_column] * size
-        tolerance += judgement.noise[rows] * judgement.unresolvable[at_column]
+        tolerance = judgement.tolerance(size, rows, at_column)
         own = np.abs(suspects.analytic[which] - estimate.value[at, rows])
         suspects.excess[which] = np.nan_to_num(own / (tolerance + bar), nan=np.inf)
     suspects.numeric[which] = estimate.value[at, rows]
     suspects.tolerance[which] = tolerance
     error[which] = bar
     status[which] = judge(difference, bar, tolerance, judgement.bearable[at_column])
+    unsure = which[status[which] == Status.INCONCLUSIVE.rank]
+    with np.errstate(all="ignore"):  # of what cannot be judged, that which differs most comes first
+        off = np.abs(suspects.analytic[unsure] - suspects.numeric[unsure])
+        suspects.excess[unsure] = np.nan_to_num(off / suspects.tolerance[unsure], nan=np.inf)
 
 
 def excuse_kinks(

@@ -18,6 +18,7 @@ _DUST = 1e-2
 
 # An error bar of up to this part of the largest entry still says something.
 _BEARABLE = 0.2
+_DOUBLE = 2.0**-52
 # One-sided derivatives differ if they do so by this many times their error bars.
 _APART = 2.0
 
@@ -30,19 +31,30 @@ class Judge:
 
     def __init__(self, stencil: Stencil, options: Options) -> None:
         self._stencil = stencil
-        # the derivative under test is computed in the inputs' own precision, whatever the stencil computes in
-        eps = np.maximum(stencil.problem.inputs.eps, stencil.problem.outputs.coarsest_eps)
-        widen = not stencil.fixed and options.rtol != 0
+        # the derivative under test is computed in the blocks' own precision, whatever the stencil computes in
+        inputs, outputs = stencil.problem.inputs, stencil.problem.outputs
+        self._own_eps = np.zeros(inputs.size) if stencil.fixed or options.rtol == 0 else inputs.eps
+        self.rtol: Vector = np.full(inputs.size, options.rtol or 0.0)
         if options.rtol is None:
-            self.rtol: Vector = np.maximum(2.5e-7, 0.35 * np.sqrt(eps))
-        else:
-            self.rtol = np.full(len(eps), options.rtol)
-        if widen:
-            np.maximum(self.rtol, _CARELESS * eps, out=self.rtol)
+            self.rtol = np.maximum(2.5e-7, 0.35 * np.sqrt(inputs.eps))
+        self.rtol = np.maximum(self.rtol, _CARELESS * self._own_eps)
+        self.row_rtol: Vector = np.zeros(outputs.size)
+        """What the precision of an output adds to rtol, where it is lower than double."""
+        if outputs.coarsest_eps > _DOUBLE and not stencil.fixed and options.rtol != 0:
+            low = np.where(outputs.eps > _DOUBLE, outputs.eps, 0.0)
+            self.row_rtol = (
+                _CARELESS * low if options.rtol is not None else np.maximum(_CARELESS * low, 0.35 * np.sqrt(low))
+            )
+        eps = inputs.eps
         self.atol: Vector = np.full(len(eps), options.atol or 0.0)
         self._dust = 0.0 if options.atol is not None else _DUST
-        self.bearable: Vector = np.zeros(len(eps))
+        self.bearable: Vector = np.zeros(inputs.size)
         """How wide an error bar may be where no tolerance was asked for: a part of the largest entry."""
+
+    def tolerance(self, size: Vector, rows: Indices, columns: Indices) -> Vector:
+        """What single entries of these sizes may be off by."""
+        allowed = self.atol[columns] + (self.rtol[columns] + self.row_rtol[rows]) * size
+        return allowed + self.noise[rows] * self.unresolvable[columns]
 
     @property
     def noise(self) -> Vector:
@@ -59,11 +71,13 @@ class Judge:
         return self._stencil.fixed or bool(self.noise.max() <= self.atol.min() * self._stencil.step.min())
 
     def allow_dust(self, numeric: Matrix) -> None:
-        """Unless told otherwise, excuse differences that are small next to the largest numerical entry."""
-        if self._dust:
+        """Excuse what is small next to the largest numerical entry: unless told otherwise, and in low precision."""
+        low_precision = self._stencil.problem.inputs.coarsest_eps > _DOUBLE
+        if self._dust or low_precision:
             largest = np.max(np.abs(numeric), initial=0.0, where=np.isfinite(numeric))
-            np.maximum(self.atol, self._dust * self.rtol * largest, out=self.atol)
-            np.maximum(self.bearable, _BEARABLE * largest, out=self.bearable)
+            np.maximum(self.atol, (self._dust * self.rtol + _CARELESS * self._own_eps) * largest, out=self.atol)
+            if self._dust:
+                np.maximum(self.bearable, _BEARABLE * largest, out=self.bearable)
 
     def sharpness(self, columns: Indices, outputs: slice | Indices = slice(None)) -> Tolerance:
         """How sharp the numerical derivative along these inputs should be: ten times what the tolerance needs."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gradproof.core.certificate import Certificate
 from gradproof.core.entries import Comparison, Suspects, compare_entries, excuse_kinks
 from gradproof.core.finding import Status
 from gradproof.core.judge import Judge, judge
@@ -20,7 +21,6 @@ from gradproof.core.locate import halve
 from gradproof.core.options import Options
 from gradproof.core.probe import CONFIDENCE, Aim, Survey, aim, compare, draw_direction, norm
 from gradproof.core.problem import Mode, Problem
-from gradproof.core.report import Certificate
 from gradproof.core.stencil import Stencil, rungs
 from gradproof.core.types import Flags, Vector
 
@@ -35,7 +35,8 @@ class Outcome:
 
     comparisons: list[Comparison]
     unseen: list[str]
-    certificate: Certificate
+    certificate: Certificate | None
+    """None where every entry was compared, which certifies itself."""
 
 
 class Prober:
@@ -77,7 +78,7 @@ class Prober:
         if self._sees(seen, pullback):
             return Outcome([], [], certificate)
         if self._affordable():
-            return Outcome(compare_entries(problem, self.options, (Mode.REVERSE,)), [], self._exact())
+            return Outcome(compare_entries(problem, self.options, (Mode.REVERSE,)), [], None)
         if seen.accuses:
             return self._locate(seen, pullback, certificate)
         return Outcome([], [self._doubt(seen)], certificate)
@@ -101,7 +102,7 @@ class Prober:
     def _row_tolerance(self) -> Vector:
         """What an entry of each output may be off by: atol, and rtol of that output's typical entry."""
         typical = np.abs(self.survey.value) / norm(self.direction)
-        return float(self.judgement.atol.min()) + float(self.judgement.rtol.min()) * typical
+        return float(self.judgement.atol.min()) + (float(self.judgement.rtol.min()) + self.judgement.row_rtol) * typical
 
     def _certificate(self, seen: Aim) -> Certificate:
         weights = np.abs(seen.cotangent)
@@ -115,9 +116,6 @@ class Prober:
             ),
             _MISS,
         )
-
-    def _exact(self) -> Certificate:
-        return exact_certificate(self.problem, self.judgement)
 
     def _affordable(self) -> bool:
         n, m = self.problem.inputs.size, self.problem.outputs.size
@@ -185,8 +183,7 @@ class Prober:
             estimate = self.stencil.measure([int(column)], sharp, output)
             value[k], error[k] = estimate.value[0, 0], estimate.error[0, 0]
         difference = np.abs(analytic - value)
-        tolerance = self.judgement.atol[columns] + self.judgement.rtol[columns] * np.abs(value)
-        tolerance += self.judgement.noise[rows] * self.judgement.unresolvable[columns]
+        tolerance = self.judgement.tolerance(np.abs(value), rows, columns)
         suspects = Suspects(rows, columns, analytic, value, tolerance, difference / (tolerance + error))
         status = judge(difference, error, tolerance, self.judgement.bearable[columns])
         sides = excuse_kinks(self.stencil, suspects, np.flatnonzero(status > Status.KINK.rank), status)
@@ -211,7 +208,7 @@ class Prober:
         if self._agrees(pushed):
             return Outcome([], [], certificate)
         if self._affordable():
-            return Outcome(compare_entries(problem, self.options, (Mode.FORWARD,)), [], self._exact())
+            return Outcome(compare_entries(problem, self.options, (Mode.FORWARD,)), [], None)
         accused = ~(np.abs(survey.value - pushed) <= self._bars(pushed))
         if accused.any():
             comparison = self._judge(Mode.FORWARD, list(self._locate_forward(pushed, accused)))
@@ -246,14 +243,6 @@ class Prober:
             basis = np.zeros_like(self.direction)
             basis[column] = 1.0
             yield output, column, float(self.problem.jvp(basis)[output])
-
-
-def exact_certificate(problem: Problem, judgement: Judge) -> Certificate:
-    """The certificate of a check of every entry: nothing beyond the tolerance of a zero entry can have been missed."""
-    return Certificate(
-        tuple((block.label, float(judgement.atol[block.slice].min())) for block in problem.inputs.blocks if block.size),
-        0.0,
-    )
 
 
 def _ladder(eps: float) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import enum
 import functools
+import math
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
+from gradproof.core.certificate import Certificate
 from gradproof.core.space import Block, Space
 from gradproof.core.types import Matrix, Vector
 
@@ -28,13 +31,27 @@ class OutputChangedError(RuntimeError):
     """The function returned another number of outputs, another shape or another dtype than at the point itself."""
 
 
+class BudgetExhausted(Exception):  # noqa: N818 (not an error: the check ends undecided)
+    """The check has cost as much as it may."""
+
+
 @dataclass(slots=True)
 class Cost:
-    """How often user code ran. A batch counts as the number of its rows."""
+    """How often user code ran, and how often it may. A batch counts as the number of its rows."""
 
     evaluations: int = 0
     vjps: int = 0
     jvps: int = 0
+    most_evaluations: float = math.inf
+    deadline: float = math.inf
+
+    def evaluate(self, count: int = 1) -> None:
+        """Count evaluations; raises `BudgetExhausted` where there is no budget for them."""
+        if self.evaluations + count > self.most_evaluations or (
+            self.deadline < math.inf and time.perf_counter() > self.deadline
+        ):
+            raise BudgetExhausted
+        self.evaluations += count
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +87,8 @@ class Problem(ABC):
     seed: int
     evaluates_in: float | None = None
     """The spacing of the numbers that evaluations are computed in, where it is finer than that of the blocks."""
+    certificate: Certificate | None = None
+    """What the comparisons made so far were able to see."""
     has_graph: bool
     """False when no output is connected to an input: the claimed derivative is zero."""
 

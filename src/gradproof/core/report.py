@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
+from gradproof.core.certificate import Certificate
 from gradproof.core.finding import Finding, Status
 from gradproof.core.problem import Mode
 
@@ -13,7 +14,7 @@ class Verdict(enum.Enum):
     """What a check says as a whole; only PASS is true."""
 
     PASS = "every derivative that was checked is right"
-    FAIL = "a derivative is wrong"
+    FAIL = "a derivative is wrong, or cannot be computed"
     INCONCLUSIVE = "some derivatives could not be judged, none is known to be wrong"
 
     def __bool__(self) -> bool:
@@ -30,19 +31,6 @@ class Spent:
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
-class Certificate:
-    """What a check was able to see: the smallest error of a single entry, by input, and the probability of a miss."""
-
-    smallest: tuple[tuple[str, float], ...]
-    miss: float
-
-    def __str__(self) -> str:
-        sizes = ", ".join(f"{size:.1e} in {label}" for label, size in self.smallest)
-        chance = "with certainty" if self.miss == 0 else f"except with probability {self.miss:.0e}"
-        return f"a lone entry off by more than this would have been noticed {chance}: {sizes}"
-
-
 class CheckFailedError(AssertionError):
     """Raised by `Report.raise_for_failure`; `report` has the details."""
 
@@ -55,6 +43,7 @@ class CheckFailedError(AssertionError):
 class Report:
     """Verdict, findings (worst first) and cost of one check.
 
+    `certificate` says what the comparison of Jacobians was able to see; None: it did not run to its end.
     True in a boolean context only if the verdict is PASS.
     """
 
@@ -62,6 +51,7 @@ class Report:
     modes: tuple[Mode, ...]
     covered: tuple[str, ...]
     entries: int
+    certificate: Certificate | None
     cost: Spent
     seed: int
     versions: tuple[tuple[str, str], ...]
@@ -91,5 +81,7 @@ class Report:
         covered = ", ".join(self.covered) or "nothing"
         cost = f"{self.cost.evaluations} evaluations, {self.cost.vjps} vjps, {self.cost.jvps} jvps"
         lines.append(f"covered: {covered}; {self.entries} Jacobian entries, {modes} mode")
+        if self.certificate is not None:
+            lines.append(f"certificate: {self.certificate}")
         lines.append(f"cost: {cost}, {self.cost.seconds:.3f} s; seed {self.seed}")
         return "\n".join(lines)

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gradproof.core.problem import OutputChangedError, Problem
+from gradproof.core.problem import BudgetExhausted, OutputChangedError, Problem
 from gradproof.core.types import Indices, Matrix, Vector
 
 Tolerance = Callable[[Matrix], Matrix]
@@ -134,7 +134,7 @@ class Stencil:
         error = np.full_like(value, np.inf)
         for climb in self._climbs():
             with np.errstate(invalid="ignore"):
-                open_ = ~np.isfinite(value) if climb.order == 1 else ~(error <= tolerance(value))
+                open_ = ~np.isfinite(value) if climb.last_resort else ~(error <= tolerance(value))
             missing = np.flatnonzero((open_ & reachable).any(axis=1))
             for eps in np.unique(self.eps[index[missing]]):
                 rows = missing[self.eps[index[missing]] == eps]
@@ -169,8 +169,9 @@ class Stencil:
         yield _Climb(self._central, self.scale, order=2)
         yield _Climb(self._central, tight, order=2)
         yield _Climb(self._central, np.minimum(1.0, self.scale), order=2)  # sin(x) at x = 1e6 varies over 1
-        yield _Climb(self._one_sided, tight, order=1)
-        yield _Climb(self._one_sided, -tight, order=1)
+        yield _Climb(self._central, 2.0**-13 * tight, order=2, last_resort=True)  # arcsin(x) at x = 1 - 1e-8
+        yield _Climb(self._one_sided, tight, order=1, last_resort=True)
+        yield _Climb(self._one_sided, -tight, order=1, last_resort=True)
 
     def _measure(self, climb: _Climb, index: Indices, eps: float, outputs: slice | Indices) -> tuple[Matrix, Matrix]:
         sizes = [2.0**-rung * uneven for rung, uneven in zip(rungs(eps), _UNEVEN, strict=False)]
@@ -215,7 +216,7 @@ class Stencil:
         """Evaluations, NaN where the function refuses a point: a step too far is not a verdict."""
         try:
             return self.problem.evaluate_many(points)
-        except OutputChangedError:
+        except (OutputChangedError, BudgetExhausted):
             raise
         except Exception as refusal:
             self.refusal = refusal
@@ -223,7 +224,7 @@ class Stencil:
         for row, point in zip(values, points, strict=True):
             try:
                 row[:] = self.problem.evaluate(point)
-            except OutputChangedError:
+            except (OutputChangedError, BudgetExhausted):
                 raise
             except Exception as refusal:
                 self.refusal = refusal
@@ -232,11 +233,15 @@ class Stencil:
 
 @dataclass(frozen=True, slots=True)
 class _Climb:
-    """How the rungs of a ladder are taken: a difference quotient, its order, and the scale of its steps."""
+    """How the rungs of a ladder are taken: a difference quotient, its order, and the scale of its steps.
+
+    A last resort is for columns that have no finite value otherwise.
+    """
 
     quotient: Callable[[Indices, Vector], Matrix]
     scale: Vector
     order: int
+    last_resort: bool = False
 
 
 def _all_or(outputs: Indices | None) -> slice | Indices:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from gradproof.core.diagnose import Evidence, diagnose
 from gradproof.core.entries import Comparison, compare_entries
 from gradproof.core.finding import Entry, Finding, Status
 from gradproof.core.options import Options, Strategy
@@ -42,6 +43,8 @@ def _by_probes(problem: Problem, options: Options) -> Iterator[Finding]:
     prober = Prober(problem, options)
     for mode in options.modes:
         outcome = prober.run(mode)
+        if outcome.certificate is not None:
+            problem.certificate = outcome.certificate | problem.certificate
         for comparison in outcome.comparisons:
             yield from describe(problem, options, comparison, "jacobian", _HEADLINES[mode])
         for doubt in outcome.unseen:
@@ -63,7 +66,8 @@ def describe(problem: Problem, options: Options, comparison: Comparison, name: s
     for kink, output, input_ in dict.fromkeys(zip(kinks.tolist(), output_of.tolist(), input_of.tolist(), strict=True)):
         group = guilty[(kinks == kink) & (output_of == output) & (input_of == input_)]
         entries = tuple(_entry(problem, comparison, int(k)) for k in group[: options.worst])
-        yield _finding(entries, len(group), name, _KINK_HEADLINE if kink else headline)
+        hint = "" if kink else _hint(entries, comparison, group)
+        yield _finding(entries, len(group), name, _KINK_HEADLINE if kink else headline, hint)
 
 
 def _block_numbers(space: Space) -> Indices:
@@ -72,7 +76,7 @@ def _block_numbers(space: Space) -> Indices:
     return np.repeat(np.arange(len(sizes)), sizes)
 
 
-def _finding(entries: tuple[Entry, ...], count: int, name: str, headline: str) -> Finding:
+def _finding(entries: tuple[Entry, ...], count: int, name: str, headline: str, hint: str) -> Finding:
     worst = entries[0]
     output, input_ = worst.output.block, worst.input.block
     total = output.size * input_.size
@@ -82,8 +86,32 @@ def _finding(entries: tuple[Entry, ...], count: int, name: str, headline: str) -
     ]
     lines += [f"    {entry}" for entry in entries]
     return Finding(
-        property=name, status=worst.status, message="\n".join(lines), entries=entries, wrong=count, total=total
+        property=name,
+        status=worst.status,
+        message="\n".join(lines),
+        hint=hint,
+        entries=entries,
+        wrong=count,
+        total=total,
     ).at(worst)
+
+
+def _hint(entries: tuple[Entry, ...], comparison: Comparison, group: Indices) -> str:
+    suspects, worst = comparison.suspects, entries[0]
+    off = np.abs(suspects.analytic[group] - suspects.numeric[group]) > suspects.tolerance[group]
+    group = group[(comparison.status[group] == Status.WRONG.rank) & off]
+    if not len(group):
+        return ""
+    return diagnose(
+        Evidence(
+            worst.output.block,
+            worst.input.block,
+            suspects.rows[group],
+            suspects.columns[group],
+            suspects.numeric[group],
+            suspects.analytic[group],
+        )
+    )
 
 
 def _entry(problem: Problem, comparison: Comparison, k: int) -> Entry:

@@ -32,7 +32,8 @@ class TorchSession:
         return TorchProblem(self._call, seed=seed)
 
     def modes(self, problem: Problem) -> tuple[Mode, ...]:
-        return (Mode.REVERSE, Mode.FORWARD) if _has_forward(problem) else (Mode.REVERSE,)
+        forward = not (isinstance(problem, TorchProblem) and problem.moves_together) and _has_forward(problem)
+        return (Mode.REVERSE, Mode.FORWARD) if forward else (Mode.REVERSE,)
 
 
 def _has_forward(problem: Problem) -> bool:

@@ -42,18 +42,19 @@ class Call:
     def _nest(self) -> None:
         whole = (*self._arguments, *self._keywords.values())
         self.origins = [i for i, value in enumerate(whole) for _ in _flatten(value)[0]]
-        self.flat, self._spec = _flatten((self._arguments, self._keywords))
+        self.flat, self._spec = _flatten(whole)  # not the dictionary itself: its keys would be sorted
 
     def __call__(self) -> Any:
         return self.function(*self._arguments, **self._keywords)
 
-    def with_values(self, values: Mapping[int, Any]) -> Any:
+    def with_values(self, replaced: Mapping[int, Any]) -> Any:
         """Call it with some flat positions replaced."""
-        flat = [values.get(i, value) for i, value in enumerate(self.flat)]
+        flat = [replaced.get(i, value) for i, value in enumerate(self.flat)]
         if self._spec is None:
             return self.function(*flat)
-        arguments, keywords = optree.tree_unflatten(self._spec, flat)
-        return self.function(*arguments, **keywords)
+        values = optree.tree_unflatten(self._spec, flat)
+        count = len(self._arguments)
+        return self.function(*values[:count], **dict(zip(self._keywords, values[count:], strict=True)))
 
     def names(self) -> list[str]:
         """For each flat value, the name of its parameter, where Python knows it."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from gradproof.core.problem import BatchFlaw
+from gradproof.core.problem import BatchFlaw, BudgetExhausted
 from gradproof.core.space import Space
 from gradproof.core.types import Matrix, Vector
 
@@ -60,12 +60,15 @@ class Batch:
         self._usable = False
         try:
             answers = self.batched(np.vstack([rows, question]))
+        except BudgetExhausted:
+            raise
         except Exception as error:
             self._flaw = BatchFlaw(f"vmap could not run it ({type(error).__name__}: {error})", error)
             return None
         self._usable = self._near(answers[-1], plain, _ROUND_OFF)
         if not (self._usable or self._near(answers[-1], plain, _FORGIVEN / self.target.coarsest_eps)):
-            worst = int(np.nanargmax(np.abs(answers[-1] - plain)))
+            with np.errstate(invalid="ignore"):
+                worst = int(np.argmax(np.nan_to_num(np.abs(answers[-1] - plain), nan=np.inf)))
             self._flaw = BatchFlaw(
                 f"the vmapped result differs from a plain one at {self.target.place(worst)} "
                 f"({answers[-1][worst]:.9g} instead of {plain[worst]:.9g})"

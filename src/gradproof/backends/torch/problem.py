@@ -45,7 +45,8 @@ class TorchProblem(Problem):
         self._leaves = _find_leaves(call)
         self._sources = [leaf.tensor for leaf in self._leaves]
         self._packed = [leaf for leaf in self._leaves if isinstance(leaf, PackedLeaf)]
-        self._moves_together = share_memory(self._leaves)
+        self.moves_together = share_memory(self._leaves)
+        """Moving one input moves another: a tangent of one of them is not the derivative of moving it."""
         self.inputs = Space(tuple(leaf.block for leaf in self._leaves))
         self.point = np.concatenate([leaf.base for leaf in self._leaves]) if self._leaves else np.empty(0)
         self._gradients: list[torch.Tensor | None] | None = None
@@ -60,7 +61,7 @@ class TorchProblem(Problem):
 
     def _start(self, dense_outputs: bool) -> None:
         """The first call: which outputs count, and their graph, which every vjp uses."""
-        self.cost.evaluations += 1
+        self.cost.evaluate()
         everything = flatten_outputs(self.call())
         if dense_outputs:
             validate_outputs(everything)
@@ -77,7 +78,7 @@ class TorchProblem(Problem):
 
     def _prepare_batches(self, least: tuple[int, int]) -> None:
         evaluate, apply = least
-        movable = not self._moves_together and not self._packed
+        movable = not self.moves_together and not self._packed
         self._evaluations = Batch(
             self._evaluate_loop,
             self._evaluate_batched,
@@ -98,7 +99,7 @@ class TorchProblem(Problem):
     # evaluation
 
     def evaluate(self, point: Vector) -> Vector:
-        self.cost.evaluations += 1
+        self.cost.evaluate()
         if self._twin is not None:
             return self._collect(self._pick(self._twin.run(point), widened=True))
         try:
@@ -124,7 +125,7 @@ class TorchProblem(Problem):
         values = np.empty((len(points), self.outputs.size))
         try:
             for row, point in zip(values, points, strict=True):
-                self.cost.evaluations += 1
+                self.cost.evaluate()
                 self._move(point)
                 row[:] = self._collect(self._pick(self._call_moved()))
         finally:
@@ -149,11 +150,11 @@ class TorchProblem(Problem):
                 outputs = torch.func.vmap(function, randomness="same")(*batches)
         finally:
             self._restore()
-        self.cost.evaluations += len(points)
+        self.cost.evaluate(len(points))
         return self._collect_batch(outputs, self.outputs)
 
     def _move(self, point: Vector) -> None:
-        if self._moves_together:
+        if self.moves_together:
             self._restore()
             for leaf in self._leaves:
                 shift = point[leaf.block.slice] - leaf.base

@@ -32,9 +32,10 @@ class preserved:  # noqa: N801 (used as a function, in a with statement)
 
     def __enter__(self) -> None:
         self._python, self._torch = random.getstate(), torch.get_rng_state()
-        self._numpy: Any = np.random.get_state(legacy=True)
-        # a gaussian that NumPy keeps for later is not in its generator's memory
-        self._memory = b"" if self._numpy[3] else _numpy_memory()
+        self._memory = _numpy_memory()
+        self._numpy: Any = np.random.get_state(legacy=bool(self._memory))
+        if self._memory and self._numpy[3]:
+            self._memory = b""  # a gaussian that NumPy keeps for later is not in its generator's memory
         self._devices = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
         self._flags = [tensor.requires_grad for tensor in self._tensors]
         self._grad_mode = torch.is_grad_enabled()

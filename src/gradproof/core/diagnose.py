@@ -1,0 +1,159 @@
+"""The likely cause of wrong entries: the usual suspects, fitted to the evidence; silence where none fits.
+
+Each suspect looks at the wrong entries (numeric and analytic values, and their places) and says in one line what it
+found, or nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from gradproof.core.space import Block
+from gradproof.core.types import Flags, Indices, Vector
+
+# How closely an explanation must fit, relative to the entries, and for what part of them.
+_CLOSE = 2e-3
+_MOST = 0.95
+_NAMED = {-1.0: "the sign is wrong", 2.0: "a factor 2 too many", 0.5: "a factor 2 is missing"}
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """The wrong entries between one output and one input."""
+
+    output: Block
+    input: Block
+    rows: Indices
+    columns: Indices
+    numeric: Vector
+    analytic: Vector
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
+def diagnose(evidence: Evidence) -> str:
+    """The best-fitting explanation with its evidence, or an empty string.
+
+    >>> x = Block(kind="input", index=0, name="x", shape=(4,), parts=1, start=0, eps=2.0**-52)
+    >>> y = Block(kind="output", index=0, name="", shape=(4,), parts=1, start=0, eps=2.0**-52)
+    >>> diagonal = np.arange(4)
+    >>> diagnose(Evidence(y, x, diagonal, diagonal, np.array([1.0, 2, 3, 4]), np.array([2.0, 4, 6, 8])))
+    'analytic ≈ 2 × numeric on 4 of 4 wrong entries: a factor 2 too many'
+    """
+    finite = np.isfinite(evidence.numeric) & np.isfinite(evidence.analytic)
+    if not finite.all():
+        return ""
+    found = next((line for suspect in _SUSPECTS for line in suspect(evidence)), "")
+    where = next(_region(evidence), "")
+    return "; ".join(filter(None, (found, where)))
+
+
+def _zero(evidence: Evidence) -> Iterator[str]:
+    zero = (evidence.analytic == 0) & (evidence.numeric != 0)
+    if zero.all():
+        yield f"analytic is 0 on all {len(evidence)} wrong entries: a gradient is lost (None, zeros or detached)"
+
+
+def _factor(evidence: Evidence) -> Iterator[str]:
+    numeric, analytic = evidence.numeric, evidence.analytic
+    usable = numeric != 0
+    if not usable.any():
+        return
+    ratio = float(np.median(analytic[usable] / numeric[usable]))
+    fits = _fits(analytic, ratio * numeric, min(_CLOSE, 0.1 * abs(ratio - 1)))
+    telling = len(fits) > 1 or round(ratio, 6) in _NAMED  # one entry is always some factor off
+    if ratio == 0 or not telling or not _enough(fits):
+        return
+    yield (
+        f"analytic ≈ {_short(ratio)} × numeric on {fits.sum()} of {len(evidence)} wrong entries: "
+        f"{_NAMED.get(round(ratio, 3), _as_count(ratio, evidence))}"
+    )
+
+
+def _as_count(ratio: float, evidence: Evidence) -> str:
+    """A factor that is a size of a shape is a mean for a sum, or the other way round."""
+    for size in sorted({*evidence.input.shape, *evidence.output.shape} - {0, 1}):
+        if abs(ratio * size - 1) < _CLOSE:
+            return f"a factor 1/{size}, a size of a dimension: a mean in place of a sum"
+        if abs(ratio / size - 1) < _CLOSE:
+            return f"a factor {size}, a size of a dimension: a sum in place of a mean, or an axis summed twice"
+    return "a constant factor"
+
+
+def _conjugate(evidence: Evidence) -> Iterator[str]:
+    if evidence.input.parts != 2 or len(evidence) < 2:
+        return
+    part = (evidence.columns - evidence.input.start) % 2
+    other = (evidence.rows - evidence.output.start) % evidence.output.parts
+    flipped = _fits(evidence.analytic, -evidence.numeric)
+    if (part != other).all() and _enough(flipped):
+        yield f"only the sign of the imaginary part is wrong, on {flipped.sum()} entries: a missing conjugate"
+
+
+def _transposed(evidence: Evidence) -> Iterator[str]:
+    shape = evidence.input.shape
+    if len(shape) < 2 or shape[-1] != shape[-2] or evidence.input.parts != 1:
+        return
+    entries = {
+        (int(row), int(column)): k for k, (row, column) in enumerate(zip(evidence.rows, evidence.columns, strict=True))
+    }
+    swapped = [
+        entries.get((int(row), _transpose(int(column), evidence.input)))
+        for row, column in zip(evidence.rows, evidence.columns, strict=True)
+    ]
+    pairs = [(k, other) for k, other in enumerate(swapped) if other is not None and other != k]
+    if len(pairs) < 2:
+        return
+    here, there = (np.array(part) for part in zip(*pairs, strict=True))
+    fits = _fits(evidence.analytic[here], evidence.numeric[there])
+    if _enough(fits) and len(pairs) >= 0.5 * len(evidence):
+        yield f"analytic is the transpose of numeric on {fits.sum()} of {len(evidence)} wrong entries"
+
+
+def _transpose(column: int, block: Block) -> int:
+    index = list(np.unravel_index(column - block.start, block.shape))
+    index[-1], index[-2] = index[-2], index[-1]
+    return block.start + int(np.ravel_multi_index(index, block.shape))
+
+
+def _offset(evidence: Evidence) -> Iterator[str]:
+    difference = evidence.analytic - evidence.numeric
+    typical = float(np.median(difference))
+    fits = np.abs(difference - typical) <= _CLOSE * abs(typical)
+    if len(evidence) > 2 and typical and _enough(fits):
+        yield f"analytic ≈ numeric {typical:+.4g} on {fits.sum()} of {len(evidence)} wrong entries: a constant is added"
+
+
+_SUSPECTS: tuple[Callable[[Evidence], Iterator[str]], ...] = (_zero, _conjugate, _factor, _transposed, _offset)
+
+
+def _region(evidence: Evidence) -> Iterator[str]:
+    """Wrong entries that all lie on one index of an axis of the input, while the axis has others."""
+    shape = evidence.input.shape
+    if len(evidence) < 1 or not shape:
+        return
+    elements = (evidence.columns - evidence.input.start) // evidence.input.parts
+    for axis, index in enumerate(np.unravel_index(elements, shape)):
+        size = shape[axis]
+        if size > 2 and (index == index[0]).all():
+            place = {0: "the first", size - 1: "the last"}.get(int(index[0]))
+            if place is not None:
+                yield f"wrong only at index {index[0]} along axis {axis} of {evidence.input.label}: {place}"
+        elif size > 3 and set(np.unique(index).tolist()) == {0, size - 1}:
+            yield f"wrong only at both ends of axis {axis} of {evidence.input.label}: the boundary"
+
+
+def _fits(left: Vector, right: Vector, close: float = _CLOSE) -> Flags:
+    return np.abs(left - right) <= close * np.maximum(np.abs(left), np.abs(right))
+
+
+def _enough(fits: Flags) -> bool:
+    return len(fits) > 0 and float(fits.mean()) >= _MOST
+
+
+def _short(ratio: float) -> str:
+    return f"{ratio:.4g}"
