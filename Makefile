@@ -32,8 +32,10 @@ lint: $(STAMP) ## ruff check, ruff format --check, pyright
 docs: $(STAMP) ## build the documentation into site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
-bench: $(STAMP) ## measure against torch's slow mode
+bench: $(STAMP) ## measure against torch's and JAX's checkers
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e '.[jax]'
 	$(BIN)/python benchmarks/slow_mode.py
+	$(BIN)/python benchmarks/sensitivity.py
 
 clean: ## remove what the other targets made, except .venv
 	rm -rf build dist site .hypothesis .pytest_cache .ruff_cache

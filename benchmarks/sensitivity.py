@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import gc
 import json
 import os
 import platform
@@ -28,7 +29,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -113,10 +114,11 @@ class Trial:
     caught: bool = False
     seconds: float = 0.0
     calls: int = 0
-    report: gradproof.Report | None = None
+    input_element: tuple[int, ...] | None = None
 
     @contextlib.contextmanager
     def timed(self) -> Iterator[None]:
+        gc.collect()  # what the check before this one left behind
         started = time.perf_counter()
         yield
         self.seconds = time.perf_counter() - started
@@ -163,8 +165,9 @@ def with_check(subject: Subject) -> Trial:
     trial = Trial()
     function, x = torch_call(subject)
     with trial.timed():
-        trial.report = gradproof.check(trial.counted(function), x, modes="reverse", seed=subject.seed)
-    trial.caught = trial.report.verdict is gradproof.Verdict.FAIL
+        report = gradproof.check(trial.counted(function), x, modes="reverse", seed=subject.seed)
+    trial.caught = report.verdict is gradproof.Verdict.FAIL
+    trial.input_element = report.findings[0].input_element if report.findings else None
     return trial
 
 
@@ -306,14 +309,14 @@ def right_table(rows: list[RightRow]) -> str:
 
 @dataclass(frozen=True)
 class Location:
-    """What it took to find the wrong entries of one function."""
+    """What it took to find the wrong entries of one function; `others` are entries listed that are right."""
 
     case: str
     entries: int
     wrong: int
     error: float
     listed: int
-    others: int = field(metadata={"about": "entries listed that are not wrong"})
+    others: int
     evaluations: int
     vjps: int
     seconds: float
@@ -348,7 +351,7 @@ def locations() -> Iterator[Location]:
     x = torch.from_numpy(generator.standard_normal(DENSE)).requires_grad_()
     for places in (1, 5):
         claimed = matrix.clone()
-        wrong = {(divmod(int(k), DENSE)) for k in generator.choice(DENSE**2, places, replace=False)}
+        wrong = {divmod(int(k), DENSE) for k in generator.choice(DENSE**2, places, replace=False)}
         for row, column in wrong:
             claimed[row, column] += error
         yield locate(
@@ -391,7 +394,7 @@ def check_rate(n: int, size: float) -> Rate:
         subject = Subject.draw(n, size, seed)
         trial = with_check(subject)
         caught += trial.caught
-        named += bool(trial.caught and trial.report and trial.report.findings[0].input_element == (subject.wrong[0],))
+        named += trial.caught and trial.input_element == (subject.wrong[0],)
     return Rate("gradproof.check", n, f"{size:.0e}", caught, named)
 
 
@@ -409,7 +412,7 @@ def gradcheck_rate(n: int, times: float) -> Rate:
 def rates() -> Iterator[Rate]:
     for n, size in ((10**3, 1e-6), (10**5, 1e-5), (10**6, 1e-4)):
         yield check_rate(n, size)
-    for n in (10**3, 10**5, 10**6):
+    for n in (10**3, 10**5):
         for times in (0.5, 2.0):
             yield gradcheck_rate(n, times)
 

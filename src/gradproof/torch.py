@@ -146,7 +146,9 @@ def _decide(problem: TorchProblem, options: Options, raise_exception: bool) -> b
                 raise finding.cause
             if finding.status is Status.KINK:
                 warnings.warn(str(finding), NonDifferentiableWarning, stacklevel=3)
-        fatal = [finding for finding in findings if _is_fatal(finding)]
+        # where the only entry there is lies on a kink nothing was verified, and that is no pass
+        lone = problem.inputs.size * problem.outputs.size == 1
+        fatal = [finding for finding in findings if _is_fatal(finding) or (lone and finding.status is Status.KINK)]
         if fatal:
             if raise_exception:
                 reasons = list(dict.fromkeys([*explain(problem, options), *fatal]))

@@ -224,6 +224,8 @@ def excuse_kinks(
     for column in np.unique(suspects.columns[which]):
         here = which[suspects.columns[which] == column]
         rows = suspects.rows[here]
+        if not stencil.bends(int(column), rows):
+            continue
         left, right = (_row(estimate) for estimate in stencil.sides([int(column)], rows))
         excused = is_subgradient(suspects.analytic[here], left, right, suspects.numeric[here], suspects.tolerance[here])
         status[here[excused]] = Status.KINK.rank

@@ -29,6 +29,8 @@ _ROUND_OFF = 2.0
 _UNEVEN = (1.0, 1.19, 0.87, 1.13, 0.91, 1.23, 0.83)
 # From this spacing of numbers on (half precision and below), small steps drown: no scale is below its block's rms.
 _HALF = 2.0**-12
+# A bend of this many times the round-off is no round-off.
+_BENT = 4.0
 # A value sees a difference clearly if its error bar is at most this part of it.
 _CLEAR = 0.1
 
@@ -146,6 +148,18 @@ class Stencil:
             raise self.refusal
         return Estimate(value, error, self.problem.cost.evaluations - before)
 
+    def bends(self, column: int, outputs: Indices) -> bool:
+        """Whether any of these outputs may have a kink or a jump along this coordinate: a cheap look before `sides`."""
+        steps = [float(self.scale[column]) * 2.0**-rung for rung in _ends(rungs(float(self.eps[column])))]
+        index = np.full(4, column, dtype=np.intp)
+        points, _ = self._displaced(index, np.array([steps[0], -steps[0], steps[1], -steps[1]]))
+        values = self._attempt(points)[:, outputs]
+        with np.errstate(all="ignore"):
+            second = values[0::2] + values[1::2] - 2.0 * self.problem.value[outputs]
+            coarse, fine = np.abs(second) / np.array(steps)[:, None]
+            smooth = (fine <= 0.5 * coarse) | (fine <= _BENT * self.noise[outputs] / steps[1])
+        return not bool(smooth.all())
+
     def sides(self, columns: Sequence[int], outputs: Indices | None = None) -> tuple[Estimate, Estimate]:
         """The derivatives of each side by itself, left and right: F at the point plays no part, so jumps do not."""
         before = self.problem.cost.evaluations
@@ -242,6 +256,11 @@ class _Climb:
     scale: Vector
     order: int
     last_resort: bool = False
+
+
+def _ends(exponents: tuple[int, ...]) -> tuple[int, int]:
+    """A coarse and a fine rung, with room for round-off below the fine one."""
+    return exponents[0], exponents[len(exponents) // 2]
 
 
 def _all_or(outputs: Indices | None) -> slice | Indices:

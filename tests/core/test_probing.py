@@ -1,0 +1,333 @@
+"""The probe strategy: passes only what was seen, and names what is wrong."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from array_problem import DOUBLE, ArrayProblem, Part
+
+from gradproof.core.finding import Finding, Status
+from gradproof.core.options import Options, Strategy
+from gradproof.core.probing import Outcome, Prober
+from gradproof.core.problem import Mode
+from gradproof.properties.jacobian import jacobian
+
+TORCH = {"atol": 1e-5, "rtol": 1e-3}
+OWN: dict[str, float] = {}
+TOLERANCES = pytest.mark.parametrize("tolerances", [TORCH, OWN], ids=["torch's tolerances", "its own"])
+WAYS = pytest.mark.parametrize("affordable", [2048, 0], ids=["every entry", "halving"])
+MODES = pytest.mark.parametrize("mode", Mode)
+
+
+def options(mode: Mode = Mode.REVERSE, affordable: int = 0, **more: Any) -> Options:
+    return Options(strategy=Strategy.PROBES, modes=(mode,), affordable_columns=affordable, **more)
+
+
+def elementwise(size: int, off: dict[int, float] | None = None, seed: int = 0, **more: Any) -> ArrayProblem:
+    """sin, whose claimed diagonal has these errors."""
+    point = np.random.default_rng(seed).uniform(0.5, 1.5, size)
+    slopes = np.cos(point)
+    for place, error in (off or {}).items():
+        slopes[place] += error
+    return ArrayProblem(np.sin, point, vjp=lambda v: slopes * v, jvp=lambda u: slopes * u, seed=seed, **more)
+
+
+def dense(size: int, off: dict[tuple[int, int], float] | None = None, seed: int = 0, **more: Any) -> ArrayProblem:
+    """tanh(W x), whose claimed matrix has these errors."""
+    draw = np.random.default_rng(seed)
+    weights, point = draw.normal(size=(size, size)) / np.sqrt(size), draw.normal(size=size)
+    matrix = weights / np.cosh(weights @ point)[:, None] ** 2
+    for where, error in (off or {}).items():
+        matrix[where] += error
+    return ArrayProblem(
+        lambda x: np.tanh(weights @ x), point, vjp=lambda v: matrix.T @ v, jvp=lambda u: matrix @ u, seed=seed, **more
+    )
+
+
+def run(problem: ArrayProblem, chosen: Options) -> Outcome:
+    return Prober(problem, chosen).run(chosen.modes[0])
+
+
+def find(problem: ArrayProblem, chosen: Options) -> list[Finding]:
+    return list(jacobian(problem, chosen))
+
+
+def places(findings: list[Finding]) -> set[tuple[Any, Any]]:
+    return {
+        (entry.output.element, entry.input.element)
+        for finding in findings
+        for entry in finding.entries
+        if entry.status is Status.WRONG
+    }
+
+
+# right
+
+
+@MODES
+@TOLERANCES
+@pytest.mark.parametrize("size", [1, 10, 1000])
+@pytest.mark.parametrize("build", [elementwise, dense])
+def test_what_is_right_passes_without_a_finding(build: Any, size: int, tolerances: Any, mode: Mode) -> None:
+    outcome = run(build(size), options(mode, **tolerances))
+    assert (outcome.comparisons, outcome.unseen) == ([], [])
+    assert outcome.certificate is not None
+
+
+@MODES
+@TOLERANCES
+@pytest.mark.parametrize("build", [elementwise, dense])
+def test_what_is_right_costs_the_same_at_every_size(build: Any, tolerances: Any, mode: Mode) -> None:
+    costs = []
+    for size in (10, 1000):
+        problem = build(size)
+        assert find(problem, options(mode, **tolerances)) == []
+        costs.append((problem.cost.evaluations, problem.cost.vjps, problem.cost.jvps))
+    assert costs[0] == costs[1]
+    assert costs[0][0] <= 9
+    assert costs[0][1:] == ((1, 0) if mode is Mode.REVERSE else (0, 1))
+
+
+@pytest.mark.parametrize("seed", range(20))
+@TOLERANCES
+def test_what_is_right_passes_with_every_seed(tolerances: Any, seed: int) -> None:
+    for build in (elementwise, dense):
+        for mode in Mode:
+            assert find(build(60, seed=seed), options(mode, **tolerances)) == []
+
+
+# one wrong entry
+
+
+@WAYS
+@MODES
+@TOLERANCES
+@pytest.mark.parametrize("place", [0, 37, 99])
+def test_a_wrong_entry_of_a_diagonal_is_named(place: int, tolerances: Any, mode: Mode, affordable: int) -> None:
+    (finding,) = find(elementwise(100, {place: 0.01}), options(mode, affordable, **tolerances))
+    assert finding.status is Status.WRONG
+    assert (finding.output_element, finding.input_element) == ((place,), (place,))
+    assert finding.wrong == 1
+    truth = np.cos(elementwise(100).point[place])
+    assert finding.numeric == pytest.approx(truth, abs=1e-7)
+    assert finding.analytic == pytest.approx(truth + 0.01)
+    assert "mismatch for output 0 with respect to input 0" in finding.message
+    assert "1 of 10000 entries differ" in finding.message
+    assert ("forward mode" in finding.message) is (mode is Mode.FORWARD)
+
+
+@WAYS
+@MODES
+@TOLERANCES
+@pytest.mark.parametrize("place", [(0, 0), (3, 41), (49, 49), (20, 0)])
+def test_a_wrong_entry_of_a_dense_matrix_is_named(
+    place: tuple[int, int], tolerances: Any, mode: Mode, affordable: int
+) -> None:
+    (finding,) = find(dense(50, {place: 0.01}), options(mode, affordable, **tolerances))
+    assert finding.status is Status.WRONG
+    assert (finding.output_element, finding.input_element) == ((place[0],), (place[1],))
+    assert finding.wrong == 1
+    assert finding.analytic - finding.numeric == pytest.approx(0.01, rel=1e-3)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_wrong_entry_is_named_with_every_seed(seed: int) -> None:
+    draw = np.random.default_rng(seed)
+    row, column = (int(i) for i in draw.integers(80, size=2))
+    for mode in Mode:
+        findings = find(dense(80, {(row, column): 1e-3}, seed=seed), options(mode, **OWN))
+        assert places(findings) == {((row,), (column,))}
+
+
+@MODES
+def test_the_blocks_of_a_wrong_entry_are_named(mode: Mode) -> None:
+    inputs = [Part((10, 5), name="x"), Part((50,), name="weight")]
+    outputs = [Part((60,)), Part((4, 10))]
+    (finding,) = find(dense(100, {(75, 98): 0.1}, inputs=inputs, outputs=outputs), options(mode, **TORCH))
+    assert (finding.output, finding.output_element) == (1, (1, 5))
+    assert (finding.input, finding.input_element) == (1, (48,))
+    assert "for output 1 with respect to input 1 `weight`" in finding.message
+
+
+@TOLERANCES
+def test_one_wrong_among_a_hundred_thousand_is_cheap_to_name(tolerances: Any) -> None:
+    problem = elementwise(10**5, {77_777: 0.01})
+    (finding,) = find(problem, options(**tolerances))
+    assert (finding.output_element, finding.input_element) == ((77_777,), (77_777,))
+    assert problem.cost.evaluations <= 100
+    assert problem.cost.vjps <= 30
+
+
+@TOLERANCES
+def test_forward_mode_names_one_wrong_among_a_hundred_thousand(tolerances: Any) -> None:
+    problem = elementwise(10**5, {77_777: 0.01})
+    (finding,) = find(problem, options(Mode.FORWARD, **tolerances))
+    assert (finding.output_element, finding.input_element) == ((77_777,), (77_777,))
+    assert problem.cost.evaluations <= 100
+    assert problem.cost.jvps <= 30
+
+
+# several
+
+
+@WAYS
+@MODES
+@TOLERANCES
+def test_five_wrong_entries_are_all_listed(tolerances: Any, mode: Mode, affordable: int) -> None:
+    wrong = {3: 0.3, 40: -0.2, 41: 0.25, 120: 0.1, 199: -0.4}
+    findings = find(elementwise(200, wrong), options(mode, affordable, **tolerances))
+    assert places(findings) == {((place,), (place,)) for place in wrong}
+
+
+@WAYS
+@TOLERANCES
+def test_five_wrong_entries_of_a_dense_matrix_are_all_listed(tolerances: Any, affordable: int) -> None:
+    wrong = {(3, 9): 0.3, (10, 2): -0.2, (11, 2): 0.25, (30, 30): 0.1, (49, 0): -0.4}
+    findings = find(dense(50, wrong), options(Mode.REVERSE, affordable, **tolerances))
+    assert places(findings) == {((row,), (column,)) for row, column in wrong}
+
+
+@WAYS
+@MODES
+@TOLERANCES
+@pytest.mark.parametrize("factor", [-1.0, 0.0, 0.5, 2.0])
+def test_where_everything_is_wrong_some_of_it_is_named(
+    factor: float, tolerances: Any, mode: Mode, affordable: int
+) -> None:
+    off = {place: (factor - 1) * np.cos(x) for place, x in enumerate(elementwise(300).point)}
+    problem = elementwise(300, off)
+    findings = find(problem, options(mode, affordable, **tolerances))
+    assert findings[0].status is Status.WRONG
+    assert all(output == input_ for output, input_ in places(findings))
+    if not affordable:
+        assert problem.cost.evaluations <= 500
+
+
+def test_the_errors_of_two_entries_may_cancel_in_a_sum() -> None:
+    """One output, two inputs, errors of opposite size: not the same in any other direction."""
+    point = np.ones(100)
+    gradient = np.ones(100)
+    gradient[3] += 0.5
+    gradient[4] -= 0.5
+    problem = ArrayProblem(lambda x: x.sum(), point, gradient[None, :])
+    assert places(find(problem, options(**TORCH))) >= {((0,), (3,))} or find(problem, options(**TORCH))
+
+
+# what cannot be seen
+
+
+def kinked(size: int, **more: Any) -> ArrayProblem:
+    """abs, with one input on the kink; the claimed slope there is 0."""
+    point = np.random.default_rng(0).uniform(0.5, 1.5, size)
+    point[5] = 0.0
+    slopes = np.sign(point)
+    return ArrayProblem(np.abs, point, vjp=lambda v: slopes * v, jvp=lambda u: slopes * u, **more)
+
+
+@TOLERANCES
+def test_an_output_that_cannot_be_seen_is_inconclusive_where_every_entry_is_not_affordable(tolerances: Any) -> None:
+    (finding,) = find(kinked(100), options(**tolerances))
+    assert finding.status is Status.INCONCLUSIVE
+    assert "could not be judged in reverse mode" in finding.message
+    assert "1 of 100 outputs have a kink" in finding.message
+
+
+@TOLERANCES
+def test_an_output_that_cannot_be_seen_is_taken_apart_where_affordable(tolerances: Any) -> None:
+    (finding,) = find(kinked(100), options(affordable=2048, **tolerances))
+    assert finding.status is Status.KINK
+    assert finding.input_element == (5,)
+
+
+@pytest.mark.parametrize(("columns", "entries", "status"), [(100, 10**4, Status.KINK), (99, 10**4, Status.INCONCLUSIVE)])
+def test_affordable_is_what_the_options_say(columns: int, entries: int, status: Status) -> None:
+    (finding,) = find(kinked(100), options(affordable=columns, affordable_entries=entries))
+    assert finding.status is status
+
+
+def test_too_many_entries_are_not_affordable() -> None:
+    (finding,) = find(kinked(100), options(affordable=2048, affordable_entries=9999))
+    assert finding.status is Status.INCONCLUSIVE
+
+
+def test_a_wrong_entry_beside_an_output_that_cannot_be_seen_is_named() -> None:
+    problem = kinked(100)
+    slopes = np.sign(problem.point)
+    slopes[60] += 0.1
+    problem._vjp = lambda v: slopes * v
+    findings = find(problem, options(**TORCH))
+    assert places(findings) == {((60,), (60,))}
+
+
+@MODES
+def test_noise_above_the_tolerance_is_inconclusive_not_a_pass(mode: Mode) -> None:
+    point = np.random.default_rng(0).uniform(0.5, 1.5, 50)
+    problem = ArrayProblem(lambda x: (x + 1e11) - 1e11, point, vjp=lambda v: v, jvp=lambda u: u)
+    findings = find(problem, options(mode, atol=1e-9, rtol=1e-9))
+    assert findings
+    assert {finding.status for finding in findings} == {Status.INCONCLUSIVE}
+
+
+@MODES
+def test_an_error_below_the_tolerance_passes_and_above_it_does_not(mode: Mode) -> None:
+    for off, right in ((0.5e-4, True), (2e-4, False)):
+        findings = find(elementwise(50, {7: off}), options(mode, 2048, atol=1e-4, rtol=0.0))
+        assert (findings == []) is right
+
+
+# inputs without influence
+
+
+@MODES
+@TOLERANCES
+def test_an_input_that_plays_no_part_passes_with_a_zero_gradient(tolerances: Any, mode: Mode) -> None:
+    weights = np.zeros((5, 10))
+    weights[:, :6] = np.random.default_rng(0).normal(size=(5, 6))
+    inputs = [Part((6,)), Part((4,))]
+    problem = ArrayProblem(lambda x: weights @ x, np.ones(10), weights, inputs=inputs)
+    assert find(problem, options(mode, 2048, **tolerances)) == []
+    wrong = weights.copy()
+    wrong[2, 8] = 0.01
+    problem = ArrayProblem(lambda x: weights @ x, np.ones(10), wrong, inputs=inputs)
+    (finding,) = find(problem, options(mode, 2048, **tolerances))
+    assert (finding.input, finding.input_element, finding.output_element) == (1, (2,), (2,))
+    assert finding.numeric == pytest.approx(0.0, abs=1e-9)
+
+
+@WAYS
+@MODES
+@TOLERANCES
+def test_a_gradient_claimed_zero_fails(tolerances: Any, mode: Mode, affordable: int) -> None:
+    point = np.random.default_rng(0).uniform(0.5, 1.5, 40)
+    problem = ArrayProblem(np.sin, point, 0.0)
+    findings = find(problem, options(mode, affordable, **tolerances))
+    assert findings[0].status is Status.WRONG
+    assert findings[0].analytic == 0.0
+    assert findings[0].input_element == findings[0].output_element
+
+
+@MODES
+def test_a_constant_function_passes_with_a_zero_gradient_and_fails_with_another(mode: Mode) -> None:
+    for slope, right in ((0.0, True), (0.01, False)):
+        problem = ArrayProblem(lambda x: np.full(4, 3.0), np.ones(4), slope)
+        findings = find(problem, options(mode, 2048, **TORCH))
+        assert (findings == []) is right
+
+
+@MODES
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_a_derivative_that_is_no_number_fails(value: float, mode: Mode) -> None:
+    matrix = np.eye(20)
+    matrix[4, 9] = value
+    problem = ArrayProblem(lambda x: x, np.ones(20), matrix)
+    with np.errstate(invalid="ignore"):
+        (finding,) = find(problem, options(mode, 2048, **TORCH))
+    assert finding.status is Status.WRONG
+    assert (finding.output_element, finding.input_element) == ((4,), (9,))
+
+
+def test_a_jacobian_without_entries_is_not_probed() -> None:
+    problem = ArrayProblem(lambda x: np.empty(0), np.ones(3), outputs=[Part((0,), eps=DOUBLE)])
+    assert find(problem, options()) == []
