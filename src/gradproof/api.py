@@ -28,6 +28,7 @@ def check(
     seed: int = 0,
     budget: float | None = None,
     properties: Iterable[str] | None = None,
+    **torch_names: bool,
 ) -> Report:
     """Check the derivatives of `func(*inputs, **kwargs)` with respect to every input that requires a gradient.
 
@@ -37,6 +38,9 @@ def check(
     `rtol` bound the difference of each Jacobian entry; None derives them from the dtype, the error bars and, for
     `atol`, the largest entry. `budget` bounds the work: an int the evaluations, a float the seconds; what it did not
     suffice for is inconclusive. `properties` names what is checked (see `gradproof.properties`).
+
+    torch's names for some of this (`check_forward_ad`, `check_batched_grad`, `check_batched_forward_grad`,
+    `check_undefined_grad`, `check_grad_dtypes`) are understood too, so that calls can be moved over.
 
     A wrong derivative does not raise: the report says what is wrong. A call that checks nothing does raise.
 
@@ -53,6 +57,7 @@ def check(
     keywords = dict(kwargs or {})
     wanted, chosen = _named_modes(modes), _named_strategy(strategy)
     names = DEFAULT if properties is None else _named_properties(properties)
+    wanted, names = _translated(torch_names, wanted, names)
     backend = find_backend(arguments, keywords)
     findings: list[Finding] = []
     with backend.session(func, arguments, keywords) as session:
@@ -147,6 +152,28 @@ def _report(
         seed=options.seed,
         versions=tuple((name, version(name)) for name in ("gradproof", "numpy", framework)),
     )
+
+
+_TORCH_NAMES = {
+    "check_batched_grad": "batched_reverse",
+    "check_batched_forward_grad": "batched_forward",
+    "check_undefined_grad": "undefined",
+    "check_grad_dtypes": "dtypes",
+}
+
+
+def _translated(
+    torch_names: Mapping[str, bool], modes: tuple[Mode, ...], properties: frozenset[str]
+) -> tuple[tuple[Mode, ...], frozenset[str]]:
+    """Modes and properties, changed as torch's names ask."""
+    for name, value in torch_names.items():
+        if name == "check_forward_ad":
+            modes = modes or ((Mode.REVERSE, Mode.FORWARD) if value else (Mode.REVERSE,))
+        elif name in _TORCH_NAMES:
+            properties = properties | {_TORCH_NAMES[name]} if value else properties - {_TORCH_NAMES[name]}
+        else:
+            raise TypeError(f"check() got an unexpected keyword argument {name!r}")
+    return modes, properties
 
 
 def _named_strategy(name: str) -> Strategy:

@@ -9,6 +9,7 @@ True
 from __future__ import annotations
 
 import functools
+import math
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -89,6 +90,8 @@ def gradcheck(
     _require(
         check_forward_ad or not check_batched_forward_grad, "check_forward_ad=True for check_batched_forward_grad=True"
     )
+    if not 0 < eps < math.inf:
+        raise ValueError(f"eps must be a finite number > 0, got {eps!r}")
     options = _options(
         Strategy.PROBES if fast_mode else Strategy.ENTRIES,
         (check_backward_ad, check_forward_ad),
@@ -97,7 +100,7 @@ def gradcheck(
     )
     least_batch = (12, 2 if check_batched_grad else 5)
     call = Call(func, as_arguments(inputs), {})
-    validate_inputs(call, forward=check_forward_ad, warn_precision=True)
+    validate_inputs(call, who="gradcheck", forward=check_forward_ad, warn_precision=True)
     with preserved([tensor for _, tensor in differentiable(call)]):
         problem = TorchProblem(call, least_batch=least_batch, dense_outputs=True)
         chosen = options.for_size(problem.inputs.size, problem.outputs.size)

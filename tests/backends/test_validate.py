@@ -14,7 +14,7 @@ from gradproof.backends.torch.validate import overlaps, validate_inputs, validat
 
 
 def validate(*inputs: Any, forward: bool = False) -> None:
-    validate_inputs(Call(torch.sin, inputs, {}), forward=forward, warn_precision=True)
+    validate_inputs(Call(torch.sin, inputs, {}), who="gradcheck", forward=forward, warn_precision=True)
 
 
 @pytest.mark.parametrize("inputs", [(), (3.0,), (torch.ones(2),), (torch.ones(2, dtype=torch.int64), None)])
@@ -91,4 +91,4 @@ def test_warnings_can_be_silenced_by_the_caller_of_the_backend() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         call = Call(torch.sin, (numbers(3, dtype=torch.float32),), {})
-        validate_inputs(call, forward=False, warn_precision=False)
+        validate_inputs(call, who="gradcheck", forward=False, warn_precision=False)

@@ -77,9 +77,7 @@ def sines(off: dict[int, float], seed: int, mode: Mode) -> ArrayProblem:
         error[place] = size
     slopes = np.cos(point) + error
     inputs = [Part((150,), name="x"), Part((50,), name="y")]
-    return ArrayProblem(
-        np.sin, point, inputs=inputs, vjp=lambda v: slopes * v, jvp=lambda u: slopes * u, seed=seed
-    )
+    return ArrayProblem(np.sin, point, inputs=inputs, vjp=lambda v: slopes * v, jvp=lambda u: slopes * u, seed=seed)
 
 
 def options(mode: Mode, **more: Any) -> Options:

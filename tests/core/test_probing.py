@@ -212,17 +212,17 @@ def test_the_errors_of_two_entries_may_cancel_in_a_sum() -> None:
     gradient[3] += 0.5
     gradient[4] -= 0.5
     problem = ArrayProblem(lambda x: x.sum(), point, gradient[None, :])
-    assert places(find(problem, options(**TORCH))) >= {((0,), (3,))} or find(problem, options(**TORCH))
+    assert places(find(problem, options(**TORCH))) == {((0,), (3,)), ((0,), (4,))}
 
 
 # what cannot be seen
 
 
 def kinked(size: int, **more: Any) -> ArrayProblem:
-    """abs, with one input on the kink; the claimed slope there is 0."""
+    """abs, with one input on the kink; the claimed slope there is 1."""
     point = np.random.default_rng(0).uniform(0.5, 1.5, size)
     point[5] = 0.0
-    slopes = np.sign(point)
+    slopes = np.ones(size)
     return ArrayProblem(np.abs, point, vjp=lambda v: slopes * v, jvp=lambda u: slopes * u, **more)
 
 
@@ -241,20 +241,18 @@ def test_an_output_that_cannot_be_seen_is_taken_apart_where_affordable(tolerance
     assert finding.input_element == (5,)
 
 
-@pytest.mark.parametrize(("columns", "entries", "status"), [(100, 10**4, Status.KINK), (99, 10**4, Status.INCONCLUSIVE)])
+@pytest.mark.parametrize(
+    ("columns", "entries", "status"),
+    [(100, 10_000, Status.KINK), (99, 10_000, Status.INCONCLUSIVE), (100, 9_999, Status.INCONCLUSIVE)],
+)
 def test_affordable_is_what_the_options_say(columns: int, entries: int, status: Status) -> None:
     (finding,) = find(kinked(100), options(affordable=columns, affordable_entries=entries))
     assert finding.status is status
 
 
-def test_too_many_entries_are_not_affordable() -> None:
-    (finding,) = find(kinked(100), options(affordable=2048, affordable_entries=9999))
-    assert finding.status is Status.INCONCLUSIVE
-
-
 def test_a_wrong_entry_beside_an_output_that_cannot_be_seen_is_named() -> None:
     problem = kinked(100)
-    slopes = np.sign(problem.point)
+    slopes = np.ones(100)
     slopes[60] += 0.1
     problem._vjp = lambda v: slopes * v
     findings = find(problem, options(**TORCH))
@@ -264,7 +262,7 @@ def test_a_wrong_entry_beside_an_output_that_cannot_be_seen_is_named() -> None:
 @MODES
 def test_noise_above_the_tolerance_is_inconclusive_not_a_pass(mode: Mode) -> None:
     point = np.random.default_rng(0).uniform(0.5, 1.5, 50)
-    problem = ArrayProblem(lambda x: (x + 1e11) - 1e11, point, vjp=lambda v: v, jvp=lambda u: u)
+    problem = ArrayProblem(lambda x: x + 1e-6 * np.sin(1e12 * x), point, vjp=lambda v: v, jvp=lambda u: u)
     findings = find(problem, options(mode, atol=1e-9, rtol=1e-9))
     assert findings
     assert {finding.status for finding in findings} == {Status.INCONCLUSIVE}

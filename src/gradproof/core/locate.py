@@ -2,12 +2,11 @@
 
 A question about many places at once is answered by one number, the residual, which is the sum of what each place
 contributes. Asking about the left half gives the right half for nothing, so a lone culprit among n places is found with
-log2(n) questions; several are found one after the other, worst first.
+log2(n) questions; several are found one after the other.
 """
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Callable, Iterator
 
 Residual = Callable[[int, int], float]
@@ -18,25 +17,25 @@ Threshold = Callable[[int, int], float]
 
 
 def halve(size: int, total: float, residual: Residual, threshold: Threshold) -> Iterator[int]:
-    """The places that contribute most, one after the other, until the rest is round-off.
+    """The places that contribute, one after the other, until the rest is round-off.
 
-    It goes straight down to the first culprit and keeps the other halves for later, so that even where everything is
-    wrong the first one costs no more.
+    It goes straight down, always into the worse half, and comes back for the others, the nearest first: where everything
+    is wrong, the first culprit costs no more, and its neighbours little.
 
     >>> wrong = [0.0] * 1000
     >>> wrong[137], wrong[800] = 2.0, -0.5
     >>> list(halve(1000, sum(wrong), lambda lo, hi: sum(wrong[lo:hi]), lambda lo, hi: 1e-9))
     [137, 800]
     """
-    queue = [(-abs(total), 0, size, total)]
-    while queue:
-        _, low, high, here = heapq.heappop(queue)
+    left_over = [(0, size, total)]
+    while left_over:
+        low, high, here = left_over.pop()
         while high - low > 1:
             middle = (low + high) // 2
             left = residual(low, middle)
             halves = [(low, middle, left), (middle, high, here - left)]
             better, worse = sorted(halves, key=lambda half: abs(half[2]))
             if not abs(better[2]) <= threshold(better[0], better[1]):
-                heapq.heappush(queue, (-abs(better[2]), *better))
+                left_over.append(better)
             low, high, here = worse
         yield low

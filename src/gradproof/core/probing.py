@@ -110,7 +110,7 @@ class Prober:
         sizes = np.abs(self.direction)
         return Certificate(
             tuple(
-                (block.label, gap / float(sizes[block.slice].min()))
+                (block.label, float(gap / sizes[block.slice].min()))
                 for block in self.problem.inputs.blocks
                 if block.size
             ),

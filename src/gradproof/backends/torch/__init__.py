@@ -52,6 +52,6 @@ def _has_forward(problem: Problem) -> bool:
 @contextmanager
 def session(func: Callable[..., Any], arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Generator[TorchSession]:
     call = Call(func, arguments, keywords)
-    validate_inputs(call, forward=False, warn_precision=False)
+    validate_inputs(call, who="gradproof.check", forward=False, warn_precision=False)
     with preserved([tensor for _, tensor in differentiable(call)]):
         yield TorchSession(call)

@@ -57,11 +57,20 @@ class Call:
         return self.function(*values[:count], **dict(zip(self._keywords, values[count:], strict=True)))
 
     def names(self) -> list[str]:
-        """For each flat value, the name of its parameter, where Python knows it."""
+        """For each flat value, the name of its parameter, where Python knows it, and its place inside."""
         parameters = [*_parameter_names(self.function)[: len(self._arguments)]]
         parameters += [""] * (len(self._arguments) - len(parameters))
         parameters += self._keywords
-        return [parameters[origin] for origin in self.origins]
+        names = [parameters[origin] for origin in self.origins]
+        if self._spec is None:
+            return names
+        accessors = optree.treespec_accessors(self._spec)
+        return [_join(name, accessor[1:]) for name, accessor in zip(names, accessors, strict=True)]
+
+
+def _join(name: str, path: Any) -> str:
+    """The name of a value inside an argument: `state['h'][0]`."""
+    return path.codify(name) if path and name else name
 
 
 def _parameter_names(function: Callable[..., Any]) -> tuple[str, ...]:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import functools
+import importlib
 import sys
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -293,6 +296,7 @@ class TorchProblem(Problem):
 
     def _push(self, tangents: list[torch.Tensor | None]) -> list[torch.Tensor | None]:
         """The outputs' tangents, None where there is none, for dual inputs that need no gradient."""
+        _load_forward_mode()
         try:
             with forward_ad.dual_level():
                 values: dict[int, torch.Tensor] = {}
@@ -303,6 +307,14 @@ class TorchProblem(Problem):
                 return [forward_ad.unpack_dual(output).tangent for output in outputs]
         finally:
             self._restore()
+
+
+@functools.cache
+def _load_forward_mode() -> None:
+    """torch loads some of its forward-mode rules on first use, with a warning that is none of the user's."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        importlib.import_module("torch._decomp.decompositions_for_jvp")
 
 
 def _in_kind(tangent: torch.Tensor, output: torch.Tensor) -> torch.Tensor:

@@ -22,12 +22,12 @@ def differentiable(call: Call) -> Iterator[tuple[int, torch.Tensor]]:
             yield origin, value
 
 
-def validate_inputs(call: Call, *, forward: bool, warn_precision: bool) -> None:
-    """Raise for inputs that cannot be checked, warn about low precision."""
+def validate_inputs(call: Call, *, who: str, forward: bool, warn_precision: bool) -> None:
+    """Raise for inputs that cannot be checked, warn about low precision. `who` is the function the user called."""
     found = list(differentiable(call))
     if not found:
         raise ValueError(
-            "gradcheck expects at least one input tensor to require gradient, but none of the "
+            f"{who} expects at least one input tensor to require gradient, but none of the "
             f"{len(call.flat)} inputs does: call requires_grad_() on those to be checked"
         )
     for index, tensor in found:

@@ -1,0 +1,227 @@
+"""Points without a derivative: a valid subgradient passes with a warning, another value does not."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from functions import custom
+
+from gradproof import Status, Verdict, check
+from gradproof.torch import GradcheckError, NonDifferentiableWarning, gradcheck
+
+SPEEDS = pytest.mark.parametrize("fast_mode", [False, True], ids=["slow", "fast"])
+
+
+def point(*values: float) -> torch.Tensor:
+    return torch.tensor(values, dtype=torch.float64, requires_grad=True)
+
+
+def with_slope(forward: Callable[..., Any], slope: Callable[[torch.Tensor], torch.Tensor]) -> Callable[..., Any]:
+    return custom(forward, lambda s, g: g * slope(s[0]))
+
+
+def slope_at_zero(forward: Callable[..., Any], value: float) -> Callable[..., Any]:
+    """The function, with its own derivative but for 0, where it claims `value`."""
+
+    def slope(x: torch.Tensor) -> torch.Tensor:
+        with torch.enable_grad():
+            y = x.detach().clone().requires_grad_()
+            (own,) = torch.autograd.grad(forward(y).sum(), y)
+        return torch.where(x == 0, value, own)
+
+    return with_slope(forward, slope)
+
+
+# exactly on a kink: name, function, input, place, the derivatives of the two sides
+
+KINKS: dict[str, tuple[Callable[..., Any], tuple[float, ...], int, tuple[float, float]]] = {
+    "relu": (torch.relu, (1.0, -2.0, 0.0, 3.0), 2, (0, 1)),
+    "leaky relu": (lambda x: torch.nn.functional.leaky_relu(x, 0.1), (0.0, 1.0), 0, (0.1, 1)),
+    "abs, slope 1": (slope_at_zero(torch.abs, 1.0), (0.5, 0.0, 2.0), 1, (-1, 1)),
+    "abs, slope -1": (slope_at_zero(torch.abs, -1.0), (0.5, 0.0, 2.0), 1, (-1, 1)),
+    "abs, slope 0.3": (slope_at_zero(torch.abs, 0.3), (0.5, 0.0, 2.0), 1, (-1, 1)),
+    "clamp below": (lambda x: x.clamp(0, 1), (0.5, 0.0, 0.7), 1, (0, 1)),
+    "clamp above": (lambda x: x.clamp(0, 1), (0.5, 0.4, 1.0), 2, (1, 0)),
+    "hardtanh": (torch.nn.functional.hardtanh, (0.5, 0.4, 1.0), 2, (1, 0)),
+}
+
+
+@SPEEDS
+@pytest.mark.parametrize("name", KINKS)
+def test_a_valid_subgradient_passes_with_a_warning_that_names_the_place_and_both_sides(
+    name: str, fast_mode: bool
+) -> None:
+    function, values, place, (left, right) = KINKS[name]
+    with pytest.warns(NonDifferentiableWarning) as caught:
+        assert gradcheck(function, point(*values), fast_mode=fast_mode)
+    (warning,) = caught
+    message = str(warning.message)
+    assert "no derivative here" in message
+    assert "1 of " in message
+    assert "valid subgradients" in message
+    assert f"d(element [{place}]) / d(element [{place}]): left {left}, right {right}, analytic" in message
+    assert warning.filename == __file__
+
+
+@pytest.mark.parametrize("name", KINKS)
+def test_the_full_interface_passes_with_a_finding(name: str) -> None:
+    function, values, place, (left, right) = KINKS[name]
+    report = check(function, point(*values), modes="reverse")
+    assert report.verdict is Verdict.PASS
+    (finding,) = report.findings
+    assert (finding.property, finding.status) == ("jacobian", Status.KINK)
+    assert finding.input_element == finding.output_element == (place,)
+    assert finding.entries[0].sides == pytest.approx((left, right), abs=1e-6)
+    assert finding.hint == ""
+    assert "kink or a jump" in str(report)
+
+
+@SPEEDS
+def test_a_kink_whose_mean_slope_is_claimed_needs_no_word(fast_mode: bool) -> None:
+    """The central difference of abs at 0 is 0, and so is torch's gradient."""
+    assert gradcheck(torch.abs, point(0.5, 0.0, 2.0), fast_mode=fast_mode)
+
+
+@SPEEDS
+def test_a_tie_of_max_passes_with_a_warning(fast_mode: bool) -> None:
+    first = custom(lambda x: x.max(), lambda s, g: g * (torch.arange(3) == s[0].argmax()))
+    with pytest.warns(NonDifferentiableWarning, match="left .*, right .*, analytic"):
+        assert gradcheck(first, point(1.0, 2.0, 2.0), fast_mode=fast_mode)
+    assert gradcheck(lambda x: x.amax(), point(1.0, 2.0, 2.0), fast_mode=fast_mode)  # it shares the gradient out
+
+
+@SPEEDS
+def test_a_tie_of_two_inputs_passes_with_a_warning(fast_mode: bool) -> None:
+    first = custom(torch.maximum, lambda s, g: (g * (s[0] >= s[1]), g * (s[1] > s[0])))
+    with pytest.warns(NonDifferentiableWarning) as caught:
+        assert gradcheck(first, (point(1.0, 2.0), point(0.0, 2.0)), fast_mode=fast_mode)
+    assert {"with respect to input 0" in str(w.message) for w in caught} == {True, False}
+
+
+# invalid subgradients
+
+INVALID: dict[str, tuple[Callable[..., Any], tuple[float, ...], int]] = {
+    "abs, slope 5": (slope_at_zero(torch.abs, 5.0), (0.5, 0.0, 2.0), 1),
+    "abs, slope -1.1": (slope_at_zero(torch.abs, -1.1), (0.5, 0.0, 2.0), 1),
+    "relu, slope -0.1": (slope_at_zero(torch.relu, -0.1), (1.0, 0.0), 1),
+    "relu, slope 1.01": (slope_at_zero(torch.relu, 1.01), (1.0, 0.0), 1),
+}
+
+
+@SPEEDS
+@pytest.mark.parametrize("name", INVALID)
+def test_an_invalid_subgradient_fails(name: str, fast_mode: bool) -> None:
+    function, values, place = INVALID[name]
+    with pytest.raises(GradcheckError, match="Jacobian mismatch") as caught:
+        gradcheck(function, point(*values), fast_mode=fast_mode)
+    (finding,) = caught.value.findings
+    assert finding.status is Status.WRONG
+    assert finding.input_element == finding.output_element == (place,)
+    assert check(function, point(*values)).verdict is Verdict.FAIL
+
+
+@SPEEDS
+def test_a_kink_does_not_excuse_a_wrong_element_beside_it(fast_mode: bool) -> None:
+    wrong = with_slope(torch.relu, lambda x: (x > 0) * torch.where(x == 3.0, 1.1, 1.0).double())
+    with (
+        pytest.raises(GradcheckError) as caught,
+        pytest.warns(NonDifferentiableWarning, match=r"element \[1\]"),
+    ):
+        gradcheck(wrong, point(1.0, 0.0, 3.0), fast_mode=fast_mode)
+    assert [f.input_element for f in caught.value.findings if f.status is Status.WRONG] == [(2,)]
+
+
+# jumps
+
+
+@SPEEDS
+@pytest.mark.parametrize("function", [torch.floor, torch.ceil, torch.trunc, torch.round], ids=lambda f: f.__name__)
+def test_exactly_on_a_jump_the_derivative_of_the_sides_passes(function: Callable[..., Any], fast_mode: bool) -> None:
+    values = (0.5, 1.3) if function is torch.round else (1.0, 1.3)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        assert gradcheck(function, point(*values), fast_mode=fast_mode)
+    assert {warning.category for warning in caught} == {NonDifferentiableWarning}
+    assert all("left 0, right 0, analytic 0" in str(warning.message) for warning in caught)
+
+
+@pytest.mark.xfail(reason="the tolerance is relative to the quotient across the jump, which is huge")
+@SPEEDS
+def test_exactly_on_a_jump_another_derivative_fails(fast_mode: bool) -> None:
+    straight = with_slope(torch.floor, torch.ones_like)
+    assert not gradcheck(straight, point(1.0, 1.3), fast_mode=fast_mode, raise_exception=False)
+    assert check(straight, point(1.0, 1.3)).verdict is Verdict.FAIL
+
+
+# staircases: flat, though they look like a slope from afar
+
+STAIRS: dict[str, Callable[..., Any]] = {
+    "round": torch.round,
+    "round to three decimals": lambda x: torch.round(x, decimals=3),
+    "floor of 1000 x": lambda x: torch.floor(1000 * x) / 1000,
+}
+
+
+@SPEEDS
+@pytest.mark.parametrize("size", [1, 4, 50])
+@pytest.mark.parametrize("name", STAIRS)
+def test_a_staircase_is_flat(name: str, size: int, fast_mode: bool) -> None:
+    x = torch.rand(size, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    x = ((x * 1000).floor() / 1000 + 3e-4).requires_grad_()  # well between two stairs
+    straight, flat = (with_slope(STAIRS[name], slope) for slope in (torch.ones_like, torch.zeros_like))
+    assert gradcheck(flat, x, fast_mode=fast_mode)
+    assert not gradcheck(straight, x, fast_mode=fast_mode, raise_exception=False)
+    assert check(flat, x).verdict is Verdict.PASS
+    assert check(straight, x).verdict is Verdict.FAIL
+
+
+# near a kink
+
+
+@SPEEDS
+@pytest.mark.parametrize("distance", [1e-7, -1e-7])
+def test_near_a_kink_the_derivative_of_this_side_is_the_right_one(distance: float, fast_mode: bool) -> None:
+    slope = float(distance > 0)
+    right, wrong = (with_slope(torch.relu, lambda x, at=at: torch.where(x > 0.5, 1.0, at)) for at in (slope, 1 - slope))
+    x = point(1.0, distance, 2.0)
+    assert gradcheck(right, x, fast_mode=fast_mode)
+    with pytest.raises(GradcheckError) as caught:
+        gradcheck(wrong, x, fast_mode=fast_mode)
+    assert caught.value.findings[0].input_element == (1,)
+
+
+@SPEEDS
+def test_the_own_functions_of_torch_pass_near_their_kinks(fast_mode: bool) -> None:
+    for function in (torch.relu, torch.abs, lambda x: x.clamp(0, 1), torch.nn.functional.hardtanh):
+        assert gradcheck(function, point(1e-7, -1e-7, 0.5, 1 + 1e-7, 1 - 1e-7), fast_mode=fast_mode)
+
+
+# forward mode
+
+
+@SPEEDS
+def test_forward_mode_passes_on_a_kink_with_a_warning(fast_mode: bool) -> None:
+    with pytest.warns(NonDifferentiableWarning, match=r"element \[1\]"):
+        assert gradcheck(
+            torch.relu,
+            point(1.0, 0.0),
+            fast_mode=fast_mode,
+            check_forward_ad=True,
+            check_backward_ad=False,
+            check_undefined_grad=False,
+        )
+
+
+# many
+
+
+@pytest.mark.parametrize("size", [30, 1000])
+def test_kinks_among_many_elements_pass(size: int) -> None:
+    x = torch.randn(size, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    x[::10] = 0
+    with pytest.warns(NonDifferentiableWarning, match=f"{size // 10} of {size * size} entries are valid subgradients"):
+        assert gradcheck(torch.relu, x.requires_grad_(), fast_mode=True)
