@@ -42,17 +42,17 @@ def fast(function: Callable[..., Any], inputs: Any, **options: Any) -> Any:
 # single wrong elements
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("size", SIZES)
 def test_an_error_of_half_the_tolerance_is_accepted(size: int, seed: int) -> None:
-    place = (size * (2 * seed + 1)) // 8
+    place = (size * (2 * seed + 1)) // 6
     assert fast(sine_off(size, place, 0.5), numbers(size, seed=seed)) == ()
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("size", SIZES)
 def test_an_error_of_twice_the_tolerance_is_rejected_and_named(size: int, seed: int) -> None:
-    place = (size * (2 * seed + 1)) // 8
+    place = (size * (2 * seed + 1)) // 6
     (finding,) = fast(sine_off(size, place, 2.0), numbers(size, seed=seed))
     assert finding.status is Status.WRONG
     assert (finding.input_element, finding.output_element) == ((place,), (place,))
@@ -89,6 +89,19 @@ def test_a_missing_conjugate_among_many_is_found() -> None:
     assert findings[0].input_element == findings[0].output_element
     right = custom(lambda z: z * z, lambda s, g: 2 * s[0].conj() * g)
     assert fast(right, numbers(3000, dtype=torch.complex128)) == ()
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+@pytest.mark.parametrize("size", [1000, pytest.param(5000, marks=pytest.mark.xfail(reason="halving follows no NaN"))])
+def test_an_element_that_is_no_number_is_rejected_and_named(size: int, value: float) -> None:
+    """Only where it is asked for: other properties have nothing to say."""
+
+    def backward(saved: Any, g: torch.Tensor) -> torch.Tensor:
+        return torch.where((torch.arange(size) == 7) & (g != 0), value, g * saved[0].cos())
+
+    (finding,) = fast(custom(torch.sin, backward), numbers(size))
+    assert finding.status is Status.WRONG
+    assert finding.input_element == finding.output_element == (7,)
 
 
 # several inputs and outputs

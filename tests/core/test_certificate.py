@@ -10,7 +10,6 @@ import torch
 from array_problem import ArrayProblem, Part
 from functions import custom, numbers
 
-import gradproof
 from gradproof import Status, Verdict, check
 from gradproof.core.certificate import Certificate
 from gradproof.core.options import Options, Strategy
@@ -61,15 +60,14 @@ def test_a_probe_that_gave_way_to_every_entry_misses_nothing() -> None:
     assert report.certificate.miss == 0.0
 
 
-@pytest.mark.parametrize("kept", [["determinism"], ["linearity"]])
-def test_without_a_comparison_there_is_none(kept: list[str]) -> None:
-    names = [name for name in kept if name in gradproof.properties.PROPERTIES] or ["linearity"]
-    report = check(torch.sin, numbers(3), properties=names)
+@pytest.mark.parametrize("name", ["determinism", "linearity"])
+def test_without_a_comparison_there_is_none(name: str) -> None:
+    report = check(torch.sin, numbers(3), properties=name)
     assert report.certificate is None
     assert "certificate" not in str(report)
 
 
-def sines(off: dict[int, float], seed: int, mode: Mode) -> ArrayProblem:
+def sines(off: dict[int, float], seed: int) -> ArrayProblem:
     """sin of 200 numbers in two blocks, whose claimed diagonal has these errors."""
     point = np.random.default_rng(seed).uniform(0.5, 1.5, 200)
     error = np.zeros(200)
@@ -88,14 +86,14 @@ def options(mode: Mode, **more: Any) -> Options:
 @pytest.mark.parametrize("mode", Mode)
 @pytest.mark.parametrize("seed", range(8))
 def test_an_error_just_above_the_certificate_is_caught(seed: int, mode: Mode, atol: float | None) -> None:
-    right = sines({}, seed, mode)
+    right = sines({}, seed)
     assert list(jacobian(right, options(mode, atol=atol))) == []
     assert right.certificate is not None
     sizes = dict(right.certificate.smallest)
     place = int(np.random.default_rng(100 + seed).integers(200))
     size = sizes["input 0 `x`" if place < 150 else "input 1 `y`"]
     assert 0 < size < 1e-7
-    wrong = sines({place: 1.5 * size}, seed, mode)
+    wrong = sines({place: 1.5 * size}, seed)
     findings = list(jacobian(wrong, options(mode, atol=0.0)))
     assert findings, "missed"
     assert findings[0].status is Status.WRONG

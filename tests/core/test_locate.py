@@ -49,9 +49,11 @@ def test_a_lone_culprit_takes_as_many_questions_as_binary_digits(size: int, wher
     assert questions.asked <= math.log2(size) + 1
 
 
-def test_several_culprits_come_worst_first() -> None:
+def test_of_several_culprits_the_worst_comes_first_and_none_is_left_out() -> None:
     culprits = {3: 0.5, 400: -8.0, 401: 2.0, 999: 1.0}
-    assert list(sparse(1000, culprits).search()) == [400, 401, 999, 3]
+    found = list(sparse(1000, culprits).search())
+    assert found[:2] == [400, 401]  # the worst, and its neighbour
+    assert sorted(found) == sorted(culprits)
 
 
 def test_several_culprits_cost_a_descent_each() -> None:

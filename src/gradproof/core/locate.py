@@ -19,8 +19,8 @@ Threshold = Callable[[int, int], float]
 def halve(size: int, total: float, residual: Residual, threshold: Threshold) -> Iterator[int]:
     """The places that contribute, one after the other, until the rest is round-off.
 
-    It goes straight down, always into the worse half, and comes back for the others, the nearest first: where everything
-    is wrong, the first culprit costs no more, and its neighbours little.
+    It goes straight down, always into the worse half, and comes back for the others, the nearest first: where
+    everything is wrong, the first culprit costs no more, and its neighbours little.
 
     >>> wrong = [0.0] * 1000
     >>> wrong[137], wrong[800] = 2.0, -0.5
