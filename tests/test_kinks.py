@@ -149,7 +149,6 @@ def test_exactly_on_a_jump_the_derivative_of_the_sides_passes(function: Callable
     assert all("left 0, right 0, analytic 0" in str(warning.message) for warning in caught)
 
 
-@pytest.mark.xfail(reason="the tolerance is relative to the quotient across the jump, which is huge")
 @pytest.mark.parametrize("slope", [1.0, 1000.0])
 def test_exactly_on_a_jump_another_derivative_fails(slope: float) -> None:
     steep = with_slope(torch.floor, lambda x: torch.where(x == 1.0, slope, 0.0))
@@ -230,7 +229,6 @@ def test_kinks_among_many_elements_pass(size: int) -> None:
         assert gradcheck(torch.relu, x.requires_grad_(), fast_mode=True)
 
 
-@pytest.mark.xfail(reason="an inconclusive finding without entries is no failure to the front door")
 def test_an_invalid_subgradient_among_too_many_elements_does_not_pass() -> None:
     x = torch.linspace(0.5, 1.5, 3000, dtype=torch.float64)
     x[5] = 0

@@ -116,7 +116,7 @@ def _limit(problem: Problem, budget: float | None, started: float) -> None:
     """A whole number bounds the evaluations, any other number the seconds."""
     if budget is None:
         return
-    if not budget > 0:
+    if isinstance(budget, bool) or not budget > 0:
         raise ValueError(f"budget must be positive, an int (evaluations) or a float (seconds): got {budget!r}")
     if isinstance(budget, int):
         problem.cost.most_evaluations = budget

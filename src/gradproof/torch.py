@@ -111,7 +111,7 @@ def gradcheck(
 
 @functools.cache
 def _warn_once(message: str) -> None:
-    warnings.warn(message, stacklevel=5)
+    warnings.warn(message, stacklevel=4)
 
 
 def _warn_of_probes(problem: TorchProblem) -> None:
@@ -162,7 +162,7 @@ def _decide(problem: TorchProblem, options: Options, raise_exception: bool) -> b
 
 def _is_fatal(finding: Finding) -> bool:
     """Wrong, or beyond torch's tolerance by numbers too noisy to call it wrong."""
-    if finding.status is Status.INCONCLUSIVE:
+    if finding.status is Status.INCONCLUSIVE and finding.entries:
         return any(entry.difference > entry.tolerance for entry in finding.entries)
     return finding.status is not Status.KINK
 

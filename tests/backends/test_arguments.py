@@ -110,7 +110,7 @@ class Method:
     ("function", "arguments", "keywords", "names"),
     [
         (weigh, (A, B), {"bias": C}, ["x", "weight", "bias"]),
-        (weigh, (A, (B, C)), {}, ["x", "weight", "weight"]),
+        (weigh, (A, (B, C)), {}, ["x", "weight[0]", "weight[1]"]),
         (Layer(), (A, B), {}, ["query", "key"]),
         (Method().apply, (A,), {}, ["first"]),
         (torch.sin, (A,), {}, [""]),

@@ -146,9 +146,6 @@ def test_a_function_that_is_another_in_float64_is_measured_in_its_own_precision(
         assert report.verdict is not Verdict.FAIL, str(report)
 
 
-@pytest.mark.xfail(
-    reason="mixed with a wide argument, the closure's float32 tensor gives float64: a twin, but another map"
-)
 def test_a_function_that_reads_one_of_its_inputs_by_argument_and_by_closure_is_right() -> None:
     assert gradproof.check(lambda x: x * READ, READ, modes="reverse", properties="jacobian").verdict is Verdict.PASS
 

@@ -85,9 +85,9 @@ def test_what_is_right_costs_the_same_at_every_size(build: Any, tolerances: Any,
         problem = build(size)
         assert find(problem, options(mode, **tolerances)) == []
         costs.append((problem.cost.evaluations, problem.cost.vjps, problem.cost.jvps))
-    assert costs[0] == costs[1]
-    assert costs[0][0] <= 9
-    assert costs[0][1:] == ((1, 0) if mode is Mode.REVERSE else (0, 1))
+    (few, *derivatives), (many, *_) = costs
+    assert many <= few + 2 <= 11  # at most one more rung
+    assert costs[1][1:] == tuple(derivatives) == ((1, 0) if mode is Mode.REVERSE else (0, 1))
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -227,11 +227,11 @@ def kinked(size: int, **more: Any) -> ArrayProblem:
 
 
 @TOLERANCES
-def test_an_output_that_cannot_be_seen_is_inconclusive_where_every_entry_is_not_affordable(tolerances: Any) -> None:
+def test_an_output_at_a_kink_is_sampled_where_every_entry_is_not_affordable(tolerances: Any) -> None:
     (finding,) = find(kinked(100), options(**tolerances))
-    assert finding.status is Status.INCONCLUSIVE
-    assert "could not be judged in reverse mode" in finding.message
-    assert "1 of 100 outputs have a kink" in finding.message
+    assert finding.status is Status.KINK
+    assert finding.input_element == finding.output_element
+    assert "no derivative here" in finding.message
 
 
 @TOLERANCES
@@ -239,15 +239,6 @@ def test_an_output_that_cannot_be_seen_is_taken_apart_where_affordable(tolerance
     (finding,) = find(kinked(100), options(affordable=2048, **tolerances))
     assert finding.status is Status.KINK
     assert finding.input_element == (5,)
-
-
-@pytest.mark.parametrize(
-    ("columns", "entries", "status"),
-    [(100, 10_000, Status.KINK), (99, 10_000, Status.INCONCLUSIVE), (100, 9_999, Status.INCONCLUSIVE)],
-)
-def test_affordable_is_what_the_options_say(columns: int, entries: int, status: Status) -> None:
-    (finding,) = find(kinked(100), options(affordable=columns, affordable_entries=entries))
-    assert finding.status is status
 
 
 def test_a_wrong_entry_beside_an_output_that_cannot_be_seen_is_named() -> None:
@@ -315,13 +306,14 @@ def test_a_constant_function_passes_with_a_zero_gradient_and_fails_with_another(
 
 
 @MODES
+@TOLERANCES
 @pytest.mark.parametrize("value", [np.nan, np.inf])
-def test_a_derivative_that_is_no_number_fails(value: float, mode: Mode) -> None:
+def test_a_derivative_that_is_no_number_fails(value: float, tolerances: Any, mode: Mode) -> None:
     matrix = np.eye(20)
     matrix[4, 9] = value
     problem = ArrayProblem(lambda x: x, np.ones(20), matrix)
     with np.errstate(invalid="ignore"):
-        (finding,) = find(problem, options(mode, 2048, **TORCH))
+        (finding,) = find(problem, options(mode, 2048, **tolerances))
     assert finding.status is Status.WRONG
     assert (finding.output_element, finding.input_element) == ((4,), (9,))
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from gradproof.core.certificate import Certificate
 from gradproof.core.finding import Status
-from gradproof.core.judge import Judge, Statuses, is_subgradient, judge
+from gradproof.core.judge import Judge, Statuses, judge, subgradients
 from gradproof.core.options import Options
 from gradproof.core.problem import Mode, Problem
 from gradproof.core.stencil import Estimate, Stencil
@@ -24,6 +24,8 @@ from gradproof.core.types import Indices, Matrix, Vector
 _BATCH, _ENOUGH = 16, 16
 # Bytes of one block of rows, and the fewest rows that make a batch worth starting.
 _CACHE, _LEAST_ROWS = 2**20, 64
+# The second ladder's steps, relative to the first's.
+STRETCH = 0.71
 # Suspects kept for judgement; beyond this the worst stay.
 _SUSPECTS = 2_000_000
 
@@ -74,6 +76,7 @@ def compare_entries(problem: Problem, options: Options, modes: tuple[Mode, ...])
         judgement.allow_dust(numeric)
         for mode in modes:
             for rows, columns, analytic in _ANALYTIC[mode](problem, panel, options):
+                judgement.bear(analytic)
                 seen = numeric[rows.start - panel.start : rows.stop - panel.start, columns]
                 found[mode] += _screen(problem, stencil, judgement, rows, columns, seen, analytic)
     problem.certificate = _certificate(problem, judgement) | problem.certificate
@@ -174,7 +177,10 @@ def _examine(problem: Problem, stencil: Stencil, judgement: Judge, mode: Mode, s
             batch = queue[measured : measured + _BATCH]
             which = np.flatnonzero(np.isin(elements[suspects.columns], batch))
             _remeasure(problem, stencil, judgement, suspects, which, error, status)
-            sides |= excuse_kinks(stencil, suspects, which[status[which] > Status.KINK.rank], status)
+            doubtful = which[status[which] == Status.WRONG.rank]
+            if len(doubtful):
+                _remeasure(problem, stencil, judgement, suspects, doubtful, error, status, confirm=True)
+            sides |= excuse_kinks(stencil, judgement, suspects, which[status[which] > Status.KINK.rank], status)
             wrong += int((status[which] == Status.WRONG.rank).sum())
             measured += len(batch)
     return Comparison(mode, suspects, error, status, sides)
@@ -188,11 +194,18 @@ def _remeasure(
     which: Indices,
     error: Vector,
     status: Statuses,
+    *,
+    confirm: bool = False,
 ) -> None:
-    """Replace the first-sight values of the suspects `which` by the ladder's, and judge them."""
+    """Replace the first-sight values of the suspects `which` by the ladder's, and judge them.
+
+    To confirm is to climb two ladders with other steps: what is noise on one is not the same noise on the other.
+    """
     space = problem.inputs
     columns = np.flatnonzero(np.isin(space.elements, space.elements[suspects.columns[which]]))
     estimate = stencil.measure(columns.tolist(), judgement.sharpness(columns))
+    if confirm:
+        estimate = estimate & stencil.measure(columns.tolist(), judgement.sharpness(columns), stretch=STRETCH)
     at = np.searchsorted(columns, suspects.columns[which])
     rows = suspects.rows[which]
     analytic = np.array(estimate.value)
@@ -217,9 +230,12 @@ def _remeasure(
 
 
 def excuse_kinks(
-    stencil: Stencil, suspects: Suspects, which: Indices, status: Statuses
+    stencil: Stencil, judgement: Judge, suspects: Suspects, which: Indices, status: Statuses
 ) -> dict[int, tuple[float, float]]:
-    """Call those of the suspects KINK that are valid subgradients, and return the derivatives of their two sides."""
+    """At kinks and jumps, call those suspects KINK that are valid subgradients, and the others WRONG.
+
+    Returns the derivatives of the two sides, by the number of the suspect.
+    """
     found: dict[int, tuple[float, float]] = {}
     for column in np.unique(suspects.columns[which]):
         here = which[suspects.columns[which] == column]
@@ -227,9 +243,12 @@ def excuse_kinks(
         if not stencil.bends(int(column), rows):
             continue
         left, right = (_row(estimate) for estimate in stencil.sides([int(column)], rows))
-        excused = is_subgradient(suspects.analytic[here], left, right, suspects.numeric[here], suspects.tolerance[here])
-        status[here[excused]] = Status.KINK.rank
-        for k in np.flatnonzero(excused):
+        size = np.fmax(np.abs(left.value), np.abs(right.value))
+        tolerance = judgement.tolerance(size, rows, suspects.columns[here])
+        special, valid = subgradients(suspects.analytic[here], left, right, suspects.numeric[here], tolerance)
+        status[here[special]] = Status.WRONG.rank
+        status[here[valid]] = Status.KINK.rank
+        for k in np.flatnonzero(special):
             found[int(here[k])] = (float(left.value[k]), float(right.value[k]))
     return found
 

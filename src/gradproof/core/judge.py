@@ -49,7 +49,7 @@ class Judge:
         self.atol: Vector = np.full(len(eps), options.atol or 0.0)
         self._dust = 0.0 if options.atol is not None else _DUST
         self.bearable: Vector = np.zeros(inputs.size)
-        """How wide an error bar may be where no tolerance was asked for: a part of the largest entry."""
+        """How wide an error bar may be where no tolerance was asked for."""
 
     def tolerance(self, size: Vector, rows: Indices, columns: Indices) -> Vector:
         """What single entries of these sizes may be off by."""
@@ -76,8 +76,15 @@ class Judge:
         if self._dust or low_precision:
             largest = np.max(np.abs(numeric), initial=0.0, where=np.isfinite(numeric))
             np.maximum(self.atol, (self._dust * self.rtol + _CARELESS * self._own_eps) * largest, out=self.atol)
-            if self._dust:
-                np.maximum(self.bearable, _BEARABLE * largest, out=self.bearable)
+
+    def bear(self, analytic: Matrix) -> None:
+        """Where no tolerance was asked for, bear error bars that are small next to the largest claimed entry.
+
+        Not next to the largest numerical one: the quotient across a jump is huge, and its error bar too.
+        """
+        if self._dust:
+            largest = np.max(np.abs(analytic), initial=0.0, where=np.isfinite(analytic))
+            np.maximum(self.bearable, _BEARABLE * largest, out=self.bearable)
 
     def sharpness(self, columns: Indices, outputs: slice | Indices = slice(None)) -> Tolerance:
         """How sharp the numerical derivative along these inputs should be: ten times what the tolerance needs."""
@@ -101,8 +108,10 @@ def judge(difference: Vector, error: Vector, tolerance: Vector, bearable: Vector
     return np.where(within, np.where(sharp, Status.RIGHT.rank, Status.INCONCLUSIVE.rank), Status.WRONG.rank)
 
 
-def is_subgradient(analytic: Vector, left: Estimate, right: Estimate, central: Vector, tolerance: Vector) -> Flags:
-    """Where the point is a kink or a jump, and the analytic value lies between the derivatives of the two sides.
+def subgradients(
+    analytic: Vector, left: Estimate, right: Estimate, central: Vector, tolerance: Vector
+) -> tuple[Flags, Flags]:
+    """Where the point is a kink or a jump; and where, there, the analytic value lies between the two sides.
 
     The point is no ordinary one if the sides differ from each other, or agree with each other but not with the
     difference across it, as at a jump.
@@ -113,4 +122,5 @@ def is_subgradient(analytic: Vector, left: Estimate, right: Estimate, central: V
         jump = np.abs(central - (left.value + right.value) / 2) > _APART * bar + tolerance
         low, high = np.minimum(left.value, right.value), np.maximum(left.value, right.value)
         between = (analytic >= low - bar - tolerance) & (analytic <= high + bar + tolerance)
-        return (kink | jump) & between & np.isfinite(bar)
+        special = (kink | jump) & np.isfinite(bar)
+        return special, special & between

@@ -7,6 +7,7 @@ log2(n) questions; several are found one after the other.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 
 Residual = Callable[[int, int], float]
@@ -33,8 +34,11 @@ def halve(size: int, total: float, residual: Residual, threshold: Threshold) -> 
         while high - low > 1:
             middle = (low + high) // 2
             left = residual(low, middle)
+            if not math.isfinite(left):  # what is no number is wrong, and says nothing of the other half
+                high, here = middle, left
+                continue
             halves = [(low, middle, left), (middle, high, here - left)]
-            better, worse = sorted(halves, key=lambda half: abs(half[2]))
+            better, worse = sorted(halves, key=lambda half: math.inf if math.isnan(half[2]) else abs(half[2]))
             if not abs(better[2]) <= threshold(better[0], better[1]):
                 left_over.append(better)
             low, high, here = worse

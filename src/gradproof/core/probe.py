@@ -107,7 +107,7 @@ class Aim:
 
     @property
     def accuses(self) -> bool:
-        return not abs(self.residual) <= self.threshold
+        return not (math.isfinite(self.threshold) and abs(self.residual) <= self.threshold)
 
 
 def aim(problem: Problem, survey: Survey) -> Vector:

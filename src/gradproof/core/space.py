@@ -83,12 +83,14 @@ class Space:
     blocks: tuple[Block, ...]
     size: int = field(init=False)
     coarsest_eps: float = field(init=False, repr=False)
+    finest_eps: float = field(init=False, repr=False)
     _pairs: tuple[Block, ...] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         blocks = self.blocks
         object.__setattr__(self, "size", blocks[-1].stop if blocks else 0)
         object.__setattr__(self, "coarsest_eps", max([block.eps for block in blocks], default=_FLOAT64))
+        object.__setattr__(self, "finest_eps", min([block.eps for block in blocks], default=_FLOAT64))
         object.__setattr__(self, "_pairs", tuple([block for block in blocks if block.parts == 2]))
 
     @functools.cached_property

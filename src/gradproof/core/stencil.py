@@ -43,6 +43,13 @@ class Estimate:
     error: Matrix
     evaluations: int
 
+    def __and__(self, other: Estimate) -> Estimate:
+        """Two estimates of the same: where they differ by more than their error bars say, the bar grows."""
+        with np.errstate(invalid="ignore"):
+            value = np.where(other.error < self.error, other.value, self.value)
+            error = np.minimum(self.error, other.error) + np.abs(self.value - other.value)
+        return Estimate(value, error, self.evaluations + other.evaluations)
+
 
 def bits(eps: float) -> int:
     """Significant binary digits behind the leading one: 52 for float64, 23 for float32, 7 for bfloat16."""
@@ -76,7 +83,7 @@ class Stencil:
         self.noise = outputs.typical(problem.value)
         if problem.evaluates_in is None:
             self.eps = np.maximum(inputs.eps, outputs.coarsest_eps)
-            self.noise *= _ROUND_OFF * np.maximum(outputs.eps, inputs.coarsest_eps)
+            self.noise *= _ROUND_OFF * np.maximum(outputs.eps, inputs.finest_eps)
         else:
             self.eps = np.full(inputs.size, problem.evaluates_in)
             self.noise *= _ROUND_OFF * problem.evaluates_in
@@ -122,11 +129,14 @@ class Stencil:
                 reach[block.slice] *= 2.0 ** rungs(float(self.eps[block.start]))[0]
         return reach
 
-    def measure(self, columns: Sequence[int], tolerance: Tolerance, outputs: Indices | None = None) -> Estimate:
+    def measure(
+        self, columns: Sequence[int], tolerance: Tolerance, outputs: Indices | None = None, stretch: float = 1.0
+    ) -> Estimate:
         """The derivative along each column by the full ladder.
 
         Where an error bar exceeds `tolerance(value)`, or the function refuses the steps (its domain is narrow, or
-        ends here), other scales are tried, and where there is no value at all, one side only. `outputs` picks some.
+        ends here), other scales are tried, and where there is no value at all, one side only. `outputs` picks some,
+        `stretch` makes all steps longer.
         """
         rows_of = _all_or(outputs)
         before = self.problem.cost.evaluations
@@ -140,7 +150,7 @@ class Stencil:
             missing = np.flatnonzero((open_ & reachable).any(axis=1))
             for eps in np.unique(self.eps[index[missing]]):
                 rows = missing[self.eps[index[missing]] == eps]
-                new_value, new_error = self._measure(climb, index[rows], float(eps), rows_of)
+                new_value, new_error = self._measure(climb, index[rows], float(eps), rows_of, stretch)
                 better = open_[rows] & ~(new_error >= error[rows])
                 value[rows] = np.where(better, new_value, value[rows])
                 error[rows] = np.where(better, new_error, error[rows])
@@ -187,8 +197,10 @@ class Stencil:
         yield _Climb(self._one_sided, tight, order=1, last_resort=True)
         yield _Climb(self._one_sided, -tight, order=1, last_resort=True)
 
-    def _measure(self, climb: _Climb, index: Indices, eps: float, outputs: slice | Indices) -> tuple[Matrix, Matrix]:
-        sizes = [2.0**-rung * uneven for rung, uneven in zip(rungs(eps), _UNEVEN, strict=False)]
+    def _measure(
+        self, climb: _Climb, index: Indices, eps: float, outputs: slice | Indices, stretch: float = 1.0
+    ) -> tuple[Matrix, Matrix]:
+        sizes = [stretch * 2.0**-rung * uneven for rung, uneven in zip(rungs(eps), _UNEVEN, strict=False)]
         steps = [climb.scale[index] * size for size in sizes]
         values = np.stack([climb.quotient(index, step)[:, outputs] for step in steps])
         floors = np.stack([np.outer(1.0 / np.abs(step), self.noise[outputs]) for step in steps])

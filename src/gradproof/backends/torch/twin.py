@@ -30,7 +30,7 @@ class Twin:
     """The same call on double-precision copies of its floating-point tensors."""
 
     def __init__(self, call: Call, leaves: list[Leaf]) -> None:
-        self._call, self._leaves = call, leaves
+        self.call, self._leaves = call, leaves
         self._models = [torch.empty(leaf.tensor.shape, dtype=wide(leaf.tensor.dtype)) for leaf in leaves]
         self._constants = {
             position: value.detach().to(wide(value.dtype))
@@ -48,7 +48,7 @@ class Twin:
 
     def _run_with(self, moved: Any) -> list[Any]:
         values = {leaf.position: tensor for leaf, tensor in zip(self._leaves, moved, strict=True)}
-        return flatten_outputs(self._call.with_values({**self._constants, **values}))
+        return flatten_outputs(self.call.with_values({**self._constants, **values}))
 
     def run_batch_row(self, *moved: torch.Tensor) -> list[Any]:
         return self._run_with(moved)
@@ -65,7 +65,11 @@ def find_twin(
     twin = Twin(call, leaves)
     try:
         found = twin.run(point)
+        moved = point + _reach(leaves) * np.abs(point)
+        follows = _follows(twin, leaves, moved, chosen, [found[i] for i in chosen], outputs)
     except Exception:
+        return None
+    if not follows:
         return None
     for index, output in zip(chosen, outputs, strict=True):
         other = found[index] if index < len(found) else None
@@ -74,6 +78,34 @@ def find_twin(
         if not _same_function(other, output):
             return None
     return twin
+
+
+def _reach(leaves: list[Leaf]) -> float:
+    """How far to move the point to see whether the twin follows: far enough for the lower precision to notice."""
+    return max(2.0**-6, *(16 * resolution(leaf.tensor.dtype) for leaf in leaves))
+
+
+def _follows(
+    twin: Twin, leaves: list[Leaf], moved: Vector, chosen: list[int], fine: list[Any], coarse: list[torch.Tensor]
+) -> bool:
+    """Whether twin and original move alike: the twin of a function that also reads inputs by closure does not."""
+    there = twin.run(moved)
+    try:
+        for leaf in leaves:
+            leaf.write(moved[leaf.block.slice])
+        original = flatten_outputs(twin.call())
+        pairs = [(there[i] - f, (original[i] - o).to(f.dtype)) for i, f, o in zip(chosen, fine, coarse, strict=True)]
+    finally:
+        for leaf in leaves:
+            leaf.restore()
+    return all(_same_change(left, right, o) for (left, right), o in zip(pairs, coarse, strict=True))
+
+
+def _same_change(fine: torch.Tensor, coarse: torch.Tensor, output: torch.Tensor) -> bool:
+    eps = resolution(output.dtype)
+    size = output.detach().abs().to(fine.abs().dtype)
+    allowed = 8 * eps * (size + 0.1 * (size.max() if size.numel() else 0)) + 0.25 * fine.abs()
+    return bool(((fine.detach() - coarse.detach()).abs() <= allowed).all())
 
 
 def _same_function(fine: torch.Tensor, coarse: torch.Tensor) -> bool:
