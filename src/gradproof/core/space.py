@@ -21,6 +21,7 @@ import numpy as np
 from gradproof.core.types import Indices, Matrix, Vector
 
 _FLOAT64 = 2.0**-52
+_LARGE = 64
 _PART_NAMES = {1: ("",), 2: ("real part", "imaginary part")}
 
 
@@ -122,10 +123,11 @@ class Space:
         return Place(block, index, _PART_NAMES[block.parts][part])
 
     def chunks(self, length: int) -> Iterator[slice]:
-        """All coordinates in runs of about this length, never cut through an element."""
+        """All coordinates in runs of about this length, cut where a large block ends, never through an element."""
         start = 0
         while start < self.size:
-            stop = min(start + length, self.size)
+            end = self.block_at(start).stop
+            stop = min(start + length, end if end - start >= _LARGE else self.size)
             if stop < self.size:
                 block = self.block_at(stop)
                 stop += (stop - block.start) % block.parts

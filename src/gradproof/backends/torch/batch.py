@@ -54,6 +54,10 @@ class Batch:
             self._try(np.zeros((1, len(self.witness()[0]))))
         return self._flaw
 
+    def agree(self, batched: Vector, plain: Vector) -> bool:
+        """Whether a batched answer is the plain one, but for round-off."""
+        return self._near(batched, plain, _ROUND_OFF)
+
     def _try(self, rows: Matrix) -> Matrix | None:
         """The answers to the rows if the witness among them is answered rightly."""
         question, plain = self.witness()
@@ -65,7 +69,7 @@ class Batch:
         except Exception as error:
             self._flaw = BatchFlaw(f"vmap could not run it ({type(error).__name__}: {error})", error)
             return None
-        self._usable = self._near(answers[-1], plain, _ROUND_OFF)
+        self._usable = self.agree(answers[-1], plain)
         if not (self._usable or self._near(answers[-1], plain, _FORGIVEN / self.target.coarsest_eps)):
             with np.errstate(invalid="ignore"):
                 worst = int(np.argmax(np.nan_to_num(np.abs(answers[-1] - plain), nan=np.inf)))

@@ -54,6 +54,8 @@ class TorchProblem(Problem):
         self.point = np.concatenate([leaf.base for leaf in self._leaves]) if self._leaves else np.empty(0)
         self._gradients: list[torch.Tensor | None] | None = None
         self._twin: Twin | None = None
+        self._single: dict[frozenset[int], bool] = {}
+        """Whether a batch in which these inputs are left single was found right."""
         self._signature: list[tuple[torch.Size, torch.dtype]] = []
         self._start(dense_outputs)
         self._twin = find_twin(call, self._leaves, self.point, self._chosen, self._outputs)
@@ -136,21 +138,37 @@ class TorchProblem(Problem):
         return values
 
     def _evaluate_batched(self, points: Matrix) -> Matrix:
+        """A batch of points, in which inputs that no point moves are left single: a smaller batch for the function.
+
+        Batching rules differ with what is batched, so each set of moved inputs is trusted only after a plain call.
+        """
+        still = frozenset(k for k, leaf in enumerate(self._leaves) if (points[:, leaf.block.slice] == leaf.base).all())
+        if not still or len(still) == len(self._leaves) or self._single.get(still) is False:
+            return self._evaluate_vmapped(points, frozenset())
+        values = self._evaluate_vmapped(points, still)
+        if still not in self._single:
+            self._single[still] = self._evaluations.agree(values[0], self.evaluate(points[0]))
+        return values if self._single[still] else self._evaluate_vmapped(points, frozenset())
+
+    def _evaluate_vmapped(self, points: Matrix, still: frozenset[int]) -> Matrix:
         twin = self._twin
 
         def function(*moved: torch.Tensor) -> tuple[torch.Tensor, ...]:
             if twin is not None:
-                return tuple(self._pick(twin.run_batch_row(*moved), widened=True))
+                return tuple(self._pick(twin.run_with(moved), widened=True))
             values = {leaf.position: tensor for leaf, tensor in zip(self._leaves, moved, strict=True)}
             return tuple(self._pick(self.call.with_values(values)))
 
-        if twin is not None:
-            batches = twin.batches(points)
-        else:
-            batches = [build_batch(points[:, leaf.block.slice], leaf.tensor) for leaf in self._leaves]
+        models = self._sources if twin is None else twin.models
+        parts = [points[:, leaf.block.slice] for leaf in self._leaves]
+        moved = [
+            build(part[0], model) if k in still else build_batch(part, model)
+            for k, (part, model) in enumerate(zip(parts, models, strict=True))
+        ]
+        dims = tuple(None if k in still else 0 for k in range(len(moved)))
         try:
             with quiet_vmap(), torch.no_grad():
-                outputs = torch.func.vmap(function, randomness="same")(*batches)
+                outputs = torch.func.vmap(function, in_dims=dims, randomness="same")(*moved)
         finally:
             self._restore()
         self.cost.evaluate(len(points))

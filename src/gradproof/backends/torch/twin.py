@@ -8,15 +8,16 @@ native dtype allows.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import torch
 
 from gradproof.backends.torch.arguments import Call, flatten_outputs
-from gradproof.backends.torch.coordinates import build, build_batch, resolution
+from gradproof.backends.torch.coordinates import build, resolution
 from gradproof.backends.torch.leaves import Leaf
-from gradproof.core.types import Matrix, Vector
+from gradproof.core.types import Vector
 
 _WIDE = {torch.complex64: torch.complex128, torch.complex32: torch.complex128}
 
@@ -31,7 +32,7 @@ class Twin:
 
     def __init__(self, call: Call, leaves: list[Leaf]) -> None:
         self.call, self._leaves = call, leaves
-        self._models = [torch.empty(leaf.tensor.shape, dtype=wide(leaf.tensor.dtype)) for leaf in leaves]
+        self.models = [torch.empty(leaf.tensor.shape, dtype=wide(leaf.tensor.dtype)) for leaf in leaves]
         self._constants = {
             position: value.detach().to(wide(value.dtype))
             for position, value in enumerate(call.flat)
@@ -39,19 +40,13 @@ class Twin:
         }
 
     def run(self, point: Vector) -> list[Any]:
-        moved = [build(point[leaf.block.slice], model) for leaf, model in zip(self._leaves, self._models, strict=True)]
-        return self._run_with(moved)
+        moved = [build(point[leaf.block.slice], model) for leaf, model in zip(self._leaves, self.models, strict=True)]
+        return self.run_with(moved)
 
-    def batches(self, points: Matrix) -> list[torch.Tensor]:
-        pairs = zip(self._leaves, self._models, strict=True)
-        return [build_batch(points[:, leaf.block.slice], model) for leaf, model in pairs]
-
-    def _run_with(self, moved: Any) -> list[Any]:
+    def run_with(self, moved: Sequence[torch.Tensor]) -> list[Any]:
+        """The outputs with these tensors in place of the leaves."""
         values = {leaf.position: tensor for leaf, tensor in zip(self._leaves, moved, strict=True)}
         return flatten_outputs(self.call.with_values({**self._constants, **values}))
-
-    def run_batch_row(self, *moved: torch.Tensor) -> list[Any]:
-        return self._run_with(moved)
 
 
 def find_twin(
