@@ -66,6 +66,7 @@ def check(
         except Exception as error:
             failed = Options(seed=seed)
             return _report(None, [raised("evaluate", error)], failed, backend.framework, started)
+        _require_coverage(problem, names)
         _limit(problem, budget, started)
         options = Options(
             strategy=chosen,
@@ -110,6 +111,14 @@ def raised(name: str, error: Exception) -> Finding:
         message=f"While `{name}` was checked, user code raised {type(error).__name__}: {error}",
         cause=error,
     )
+
+
+def _require_coverage(problem: Problem, properties: frozenset[str]) -> None:
+    """A check that covers nothing is an error, never a pass."""
+    if not problem.outputs.blocks:
+        raise ValueError("there is nothing to check: the function returned no floating-point tensor")
+    if not problem.has_graph and "unused" not in properties:
+        raise ValueError("there is nothing to check: no output has a graph, and the property `unused` is switched off")
 
 
 def _limit(problem: Problem, budget: float | None, started: float) -> None:

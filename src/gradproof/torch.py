@@ -155,7 +155,10 @@ def _decide(problem: TorchProblem, options: Options, raise_exception: bool) -> b
         if fatal:
             if raise_exception:
                 reasons = list(dict.fromkeys([*explain(problem, options), *fatal]))
-                raise GradcheckError("\n".join(map(str, reasons)), reasons) from fatal[0].cause
+                text = "\n".join(map(str, reasons))
+                if lone and fatal[0].status is Status.KINK:
+                    text += "\nThis is the only entry there is: no derivative was verified, and that is no pass."
+                raise GradcheckError(text, reasons) from fatal[0].cause
             return False
     return True
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 
@@ -17,6 +18,8 @@ class Certificate:
     miss: float
 
     def __str__(self) -> str:
+        if any(math.isinf(size) for _, size in self.smallest):
+            return "some entries were not seen at all"
         sizes = ", ".join(f"{size:.1e} ({label})" for label, size in self.smallest) or "nothing"
         chance = f"is missed with probability {self.miss:.0e}" if self.miss else "cannot be missed"
         return f"a lone entry off by more than {sizes} {chance}"

@@ -62,6 +62,8 @@ class Comparison:
     status: Statuses
     sides: dict[int, tuple[float, float]] = field(default_factory=dict[int, tuple[float, float]])
     """For suspects at a kink or a jump, by their number: the derivatives of the two sides."""
+    located: bool = False
+    """Whether these are only the entries that a search came upon: there may be more."""
 
 
 def compare_entries(problem: Problem, options: Options, modes: tuple[Mode, ...]) -> list[Comparison]:
@@ -84,9 +86,10 @@ def compare_entries(problem: Problem, options: Options, modes: tuple[Mode, ...])
 
 
 def _certificate(problem: Problem, judgement: Judge) -> Certificate:
-    """Every entry was compared: nothing beyond the tolerance of a zero entry can have been missed."""
+    """Every entry was compared: nothing beyond the tolerance of the largest entry can have been missed."""
     blocks = [block for block in problem.inputs.blocks if block.size]
-    return Certificate(tuple((block.label, float(judgement.atol[block.slice].min())) for block in blocks), 0.0)
+    widest = judgement.atol + judgement.rtol * judgement.largest
+    return Certificate(tuple((block.label, float(widest[block.slice].max())) for block in blocks), 0.0)
 
 
 def _length(problem: Problem, options: Options) -> int:
@@ -211,7 +214,7 @@ def _remeasure(
     analytic = np.array(estimate.value)
     analytic[at, rows] = suspects.analytic[which]
     element = space.elements[columns]
-    with np.errstate(invalid="ignore", over="ignore"):
+    with np.errstate(all="ignore"):
         size = _modulus(estimate.value, element)[at, rows]
         bar = _modulus(estimate.error, element)[at, rows]
         difference = _modulus(analytic - estimate.value, element)[at, rows]

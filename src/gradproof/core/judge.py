@@ -47,6 +47,8 @@ class Judge:
             )
         eps = inputs.eps
         self.atol: Vector = np.full(len(eps), options.atol or 0.0)
+        self.largest = 0.0
+        """The size of the largest entry seen."""
         self._dust = 0.0 if options.atol is not None else _DUST
         self.bearable: Vector = np.zeros(inputs.size)
         """How wide an error bar may be where no tolerance was asked for."""
@@ -72,9 +74,9 @@ class Judge:
 
     def allow_dust(self, numeric: Matrix) -> None:
         """Excuse what is small next to the largest numerical entry: unless told otherwise, and in low precision."""
-        low_precision = self._stencil.problem.inputs.coarsest_eps > _DOUBLE
-        if self._dust or low_precision:
-            largest = np.max(np.abs(numeric), initial=0.0, where=np.isfinite(numeric))
+        largest = float(np.max(np.abs(numeric), initial=0.0, where=np.isfinite(numeric)))
+        self.largest = max(self.largest, largest)
+        if self._dust or self._stencil.problem.inputs.coarsest_eps > _DOUBLE:
             np.maximum(self.atol, (self._dust * self.rtol + _CARELESS * self._own_eps) * largest, out=self.atol)
 
     def bear(self, analytic: Matrix) -> None:

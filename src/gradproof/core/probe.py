@@ -110,9 +110,12 @@ class Aim:
         return not (math.isfinite(self.threshold) and abs(self.residual) <= self.threshold)
 
 
-def aim(problem: Problem, survey: Survey) -> Vector:
-    """The cotangent for a survey: each output weighs what its error bar allows; outputs without a value nothing."""
-    seen = np.isfinite(survey.value) & np.isfinite(survey.error) & ~survey.bent
+def aim(problem: Problem, survey: Survey, *, bent: bool = False) -> Vector:
+    """The cotangent for a survey: each output weighs what its error bar allows; outputs without a value nothing.
+
+    So do outputs on a kink or a jump along the survey, unless `bent` asks for them.
+    """
+    seen = np.isfinite(survey.value) & np.isfinite(survey.error) & (bent | ~survey.bent)
     floor = survey.stencil.noise + 1e-300
     bars = np.where(seen, survey.error + floor, np.inf)
     smallest = bars.min(initial=np.inf)

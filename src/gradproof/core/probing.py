@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gradproof.core.certificate import Certificate
+from gradproof.core.compare import same
 from gradproof.core.entries import STRETCH, Comparison, Suspects, compare_entries, excuse_kinks
 from gradproof.core.finding import Status
 from gradproof.core.judge import Judge, judge
@@ -41,6 +42,8 @@ class Outcome:
     unseen: list[str]
     certificate: Certificate | None
     """None where every entry was compared, which certifies itself."""
+    nonlinear: bool = False
+    """Every entry is right, yet a sum of them is not: the map is not linear in its cotangent."""
 
 
 class Prober:
@@ -51,6 +54,7 @@ class Prober:
         self.stencil = Stencil(problem)
         self.judgement = Judge(self.stencil, options)
         precise = max(problem.inputs.coarsest_eps, problem.outputs.coarsest_eps) <= 2.0**-52
+        self.precise = precise
         self.explicit = options.atol is not None and precise
         self.direction = draw_direction(problem, self.stencil)
         self.survey = Survey(self.stencil, self.direction)
@@ -86,29 +90,30 @@ class Prober:
         if self._sees(seen, pullback):
             return Outcome([], [], certificate)
         if self._affordable():
-            return Outcome(compare_entries(problem, self.options, (Mode.REVERSE,)), [], None)
-        if self._sees(seen, pullback, _SHORT):
+            comparisons = compare_entries(problem, self.options, (Mode.REVERSE,))
+            return Outcome(comparisons, [], None, not comparisons and self._is_nonlinear(seen, pullback))
+        if not seen.cotangent.all() and not seen.accuses:
+            cotangent = aim(problem, survey, bent=True)
+            pullback = problem.vjp(cotangent)
+            seen = compare(problem, survey, cotangent, pullback)
+        if self._sees(seen, pullback, _SHORT) or not (self.precise or seen.accuses):
             return Outcome([], [], certificate)
         if seen.accuses:
             return self._locate(seen, pullback, certificate)
-        if self._sees_the_rest(seen, pullback):
-            return self._sample(seen, certificate)
         return Outcome([], [self._doubt(seen)], certificate)
 
-    def _sees_the_rest(self, seen: Aim, pullback: Vector) -> bool:
-        """Whether all is well but for outputs that have a kink or a jump along the probe."""
-        if not (self.survey.bent & (seen.cotangent == 0) == (seen.cotangent == 0)).all():
+    def _is_nonlinear(self, seen: Aim, pullback: Vector) -> bool:
+        """Whether an accusation that no entry bears out comes from a vjp that is not linear."""
+        if not seen.accuses or self._tolerable(seen, pullback):
             return False
-        filled = np.where(seen.cotangent == 0, np.abs(seen.cotangent).max(), seen.cotangent)
-        return self._sees(Aim(filled, seen.residual, seen.threshold), pullback)
+        eps = max(self.problem.inputs.coarsest_eps, self.problem.outputs.coarsest_eps)
+        return not same(self.problem.vjp(-2.0 * seen.cotangent), -2.0 * pullback, eps, self.options.nondet_tol)
 
-    def _sample(self, seen: Aim, certificate: Certificate) -> Outcome:
-        """A few of the outputs at a kink, each judged at the input that bends it."""
-        found: list[tuple[int, int, float]] = []
-        for output in np.flatnonzero(seen.cotangent == 0)[: self.options.worst].tolist():
-            row = self._row(output)
-            found += [(output, column, float(row[column])) for column in self._columns(output, row)]
-        return Outcome([self._judge(Mode.REVERSE, found)], [], certificate)
+    def _tolerable(self, seen: Aim, pullback: Vector) -> bool:
+        """Whether a residual may be the sum of many deviations, each within its tolerance."""
+        relative = float(self.judgement.rtol.min()) * norm(pullback * self.direction)
+        absolute = float(self.judgement.atol.min()) * norm(self.direction) * norm(seen.cotangent)
+        return abs(seen.residual) <= CONFIDENCE * (relative + absolute)
 
     def _row(self, output: int) -> Vector:
         basis = np.zeros(self.problem.outputs.size)
@@ -163,7 +168,7 @@ class Prober:
 
     def _locate(self, seen: Aim, pullback: Vector, certificate: Certificate) -> Outcome:
         """The worst entries, by halving first the outputs, then the inputs."""
-        problem, survey, direction = self.problem, self.survey, self.direction
+        problem, survey = self.problem, self.survey
 
         def residual(low: int, high: int) -> float:
             part = np.zeros_like(seen.cotangent)
@@ -182,9 +187,12 @@ class Prober:
             if len(found) >= self.options.worst:
                 break
         comparison = self._judge(Mode.REVERSE, found)
-        explained = bool((comparison.status == Status.WRONG.rank).any())
-        diffuse = abs(seen.residual) <= CONFIDENCE * float(self.judgement.rtol.min()) * norm(pullback * direction)
-        unseen = [] if explained or diffuse else ["a probe accuses, but the entries it leads to are right"]
+        explained = bool(np.isin(comparison.status, (Status.WRONG.rank, Status.KINK.rank)).any())
+        unseen = (
+            []
+            if explained or self._tolerable(seen, pullback)
+            else ["a probe accuses, but the entries it leads to are right"]
+        )
         return Outcome([comparison], unseen, certificate)
 
     def _columns(self, output: int, row: Vector) -> Iterator[int]:
@@ -221,7 +229,7 @@ class Prober:
         suspects = Suspects(rows, columns, analytic, value, tolerance, difference / (tolerance + error))
         status = judge(difference, error, tolerance, self.judgement.bearable[columns])
         sides = excuse_kinks(self.stencil, self.judgement, suspects, np.flatnonzero(status > Status.KINK.rank), status)
-        return Comparison(mode, suspects, error, status, sides)
+        return Comparison(mode, suspects, error, status, sides, located=True)
 
     # forward mode
 

@@ -47,6 +47,16 @@ def _by_probes(problem: Problem, options: Options) -> Iterator[Finding]:
             problem.certificate = outcome.certificate | problem.certificate
         for comparison in outcome.comparisons:
             yield from describe(problem, options, comparison, "jacobian", _HEADLINES[mode])
+        if outcome.nonlinear:
+            yield Finding(
+                property="jacobian",
+                status=Status.WRONG,
+                message=(
+                    f"Every entry of the Jacobian is right, but their sum is not, in {mode}: "
+                    "backward is not linear in grad_output."
+                ),
+                hint="a backward must not take the absolute value of grad_output, square it, clamp it or branch on it",
+            )
         for doubt in outcome.unseen:
             yield Finding(
                 property="jacobian",
@@ -67,7 +77,8 @@ def describe(problem: Problem, options: Options, comparison: Comparison, name: s
         group = guilty[(kinks == kink) & (output_of == output) & (input_of == input_)]
         entries = tuple(_entry(problem, comparison, int(k)) for k in group[: options.worst])
         hint = "" if kink else _hint(entries, comparison, group)
-        yield _finding(entries, len(group), name, _KINK_HEADLINE if kink else headline, hint)
+        count = f"{'at least ' if comparison.located else ''}{len(group)}"
+        yield _finding(entries, len(group), count, name, _KINK_HEADLINE if kink else headline, hint)
 
 
 def _block_numbers(space: Space) -> Indices:
@@ -76,7 +87,7 @@ def _block_numbers(space: Space) -> Indices:
     return np.repeat(np.arange(len(sizes)), sizes)
 
 
-def _finding(entries: tuple[Entry, ...], count: int, name: str, headline: str, hint: str) -> Finding:
+def _finding(entries: tuple[Entry, ...], wrong: int, count: str, name: str, headline: str, hint: str) -> Finding:
     worst = entries[0]
     output, input_ = worst.output.block, worst.input.block
     total = output.size * input_.size
@@ -91,7 +102,7 @@ def _finding(entries: tuple[Entry, ...], count: int, name: str, headline: str, h
         message="\n".join(lines),
         hint=hint,
         entries=entries,
-        wrong=count,
+        wrong=wrong,
         total=total,
     ).at(worst)
 

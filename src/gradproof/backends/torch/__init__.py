@@ -43,7 +43,7 @@ def _has_forward(problem: Problem) -> bool:
     except NotImplementedError:
         return False
     except (RuntimeError, ValueError) as error:
-        return not any(hint in str(error) for hint in ("forward AD", "forward mode AD", "jvp", "_make_dual"))
+        return not any(hint in str(error) for hint in ("use forward AD with", "forward mode AD", "_make_dual"))
     except Exception:
         return True
     return problem.has_graph

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, cast
 
 import optree
 import torch
 
-_CONTAINERS = (tuple, list, dict)
+_PLAIN = (torch.Tensor, int, float, complex, bool, str, type(None), slice)
+
+
+def _is_plain(value: Any) -> bool:
+    """Surely no container."""
+    return isinstance(value, _PLAIN)
 
 
 def _flatten(tree: Any) -> tuple[list[Any], Any]:
@@ -18,12 +25,17 @@ def _flatten(tree: Any) -> tuple[list[Any], Any]:
 
 
 def flatten_outputs(output: Any) -> list[Any]:
-    """What a function returned, as a flat list."""
+    """What a function returned, as a flat list, whatever containers it is in."""
     if isinstance(output, torch.Tensor):
         return [output]
-    if isinstance(output, (tuple, list)) and not any(isinstance(item, _CONTAINERS) for item in output):
-        return list(output)
-    return _flatten(output)[0]
+    if isinstance(output, Mapping):
+        return [leaf for value in cast(Mapping[Any, Any], output).values() for leaf in flatten_outputs(value)]
+    if isinstance(output, (tuple, list, set, deque)):
+        return [leaf for value in cast(Iterable[Any], output) for leaf in flatten_outputs(value)]
+    if dataclasses.is_dataclass(output) and not isinstance(output, type):
+        fields = [getattr(output, field.name) for field in dataclasses.fields(output)]
+        return [leaf for value in fields for leaf in flatten_outputs(value)]
+    return [output]
 
 
 class Call:
@@ -36,12 +48,18 @@ class Call:
         self.flat: list[Any] = list(self._arguments)
         self.origins = list(range(len(self._arguments)))
         """For each flat value, the number of the argument it came with; keywords count on."""
-        if self._keywords or any(isinstance(value, _CONTAINERS) for value in self._arguments):
+        if self._keywords or not all(map(_is_plain, self._arguments)):
             self._nest()
 
     def _nest(self) -> None:
         whole = (*self._arguments, *self._keywords.values())
         self.origins = [i for i, value in enumerate(whole) for _ in _flatten(value)[0]]
+        for value in _flatten(whole)[0]:
+            if not isinstance(value, torch.Tensor) and any(map(_needs_gradient, flatten_outputs(value))):
+                raise ValueError(
+                    f"an input of type {type(value).__name__} holds tensors that require a gradient, but cannot be "
+                    "taken apart and put together again: pass them in a tuple, list or dict"
+                )
         self.flat, self._spec = _flatten(whole)  # not the dictionary itself: its keys would be sorted
 
     def __call__(self) -> Any:
@@ -66,6 +84,10 @@ class Call:
             return names
         accessors = optree.treespec_accessors(self._spec)
         return [_join(name, accessor[1:]) for name, accessor in zip(names, accessors, strict=True)]
+
+
+def _needs_gradient(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.requires_grad
 
 
 def _join(name: str, path: Any) -> str:

@@ -67,7 +67,11 @@ class TorchProblem(Problem):
     def _start(self, dense_outputs: bool) -> None:
         """The first call: which outputs count, and their graph, which every vjp uses."""
         self.cost.evaluate()
-        everything = flatten_outputs(self.call())
+        try:
+            everything = flatten_outputs(self.call())
+        except BaseException:
+            self._restore()
+            raise
         if dense_outputs:
             validate_outputs(everything)
         tensors = [(i, o) for i, o in enumerate(everything) if isinstance(o, torch.Tensor)]
