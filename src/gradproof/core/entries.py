@@ -81,7 +81,8 @@ def compare_entries(problem: Problem, options: Options, modes: tuple[Mode, ...])
                 judgement.bear(analytic)
                 seen = numeric[rows.start - panel.start : rows.stop - panel.start, columns]
                 found[mode] += _screen(problem, stencil, judgement, rows, columns, seen, analytic)
-    problem.certificate = _certificate(problem, judgement) | problem.certificate
+    if options.certify:
+        problem.certificate = _certificate(problem, judgement) | problem.certificate
     return [_examine(problem, stencil, judgement, mode, Suspects.join(found[mode])) for mode in modes if found[mode]]
 
 
@@ -146,7 +147,8 @@ def _screen(
     with np.errstate(all="ignore"):
         difference = problem.inputs.magnitude(analytic - numeric, columns)
         tolerance = problem.inputs.magnitude(numeric, columns)
-        tolerance *= judgement.rtol[columns] + judgement.row_rtol[rows, None]
+        relative = judgement.rtol[columns]
+        tolerance *= relative + judgement.row_rtol[rows, None] if judgement.has_low_rows else relative
         tolerance += judgement.atol[columns]
         if judgement.one_step_is_sharp and (difference <= tolerance).all():  # nearly always: leave it at that
             return []
@@ -225,7 +227,7 @@ def _remeasure(
     suspects.numeric[which] = estimate.value[at, rows]
     suspects.tolerance[which] = tolerance
     error[which] = bar
-    status[which] = judge(difference, bar, tolerance, judgement.bearable[at_column])
+    status[which] = judge(difference, bar, tolerance, judgement.bearable(at_column))
     unsure = which[status[which] == Status.INCONCLUSIVE.rank]
     with np.errstate(all="ignore"):  # of what cannot be judged, that which differs most comes first
         off = np.abs(suspects.analytic[unsure] - suspects.numeric[unsure])

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import functools
+import math
 
 import numpy as np
 
 from gradproof.core.finding import Status
 from gradproof.core.options import Options
+from gradproof.core.space import Space
 from gradproof.core.stencil import Estimate, Stencil, Tolerance
 from gradproof.core.types import Flags, Indices, Matrix, Vector
 
@@ -31,27 +33,37 @@ class Judge:
 
     def __init__(self, stencil: Stencil, options: Options) -> None:
         self._stencil = stencil
+        self._given = options.rtol
         # the derivative under test is computed in the blocks' own precision, whatever the stencil computes in
         inputs, outputs = stencil.problem.inputs, stencil.problem.outputs
-        self._own_eps = np.zeros(inputs.size) if stencil.fixed or options.rtol == 0 else inputs.eps
-        self.rtol: Vector = np.full(inputs.size, options.rtol or 0.0)
-        if options.rtol is None:
-            self.rtol = np.maximum(2.5e-7, 0.35 * np.sqrt(inputs.eps))
-        self.rtol = np.maximum(self.rtol, _CARELESS * self._own_eps)
-        self.row_rtol: Vector = np.zeros(outputs.size)
-        """What the precision of an output adds to rtol, where it is lower than double."""
-        if outputs.coarsest_eps > _DOUBLE and not stencil.fixed and options.rtol != 0:
-            low = np.where(outputs.eps > _DOUBLE, outputs.eps, 0.0)
-            self.row_rtol = (
-                _CARELESS * low if options.rtol is not None else np.maximum(_CARELESS * low, 0.35 * np.sqrt(low))
-            )
-        eps = inputs.eps
-        self.atol: Vector = np.full(len(eps), options.atol or 0.0)
+        widens = not stencil.fixed and options.rtol != 0
+        self._low_inputs = widens and inputs.coarsest_eps > _DOUBLE
+        self.has_low_rows = widens and outputs.coarsest_eps > _DOUBLE
+        self.rtol = (
+            self._relative(inputs) if options.rtol is None or self._low_inputs else np.full(inputs.size, options.rtol)
+        )
+        self.atol: Vector = np.full(inputs.size, options.atol or 0.0)
         self.largest = 0.0
         """The size of the largest entry seen."""
         self._dust = 0.0 if options.atol is not None else _DUST
-        self.bearable: Vector = np.zeros(inputs.size)
-        """How wide an error bar may be where no tolerance was asked for."""
+        self._bearable = 0.0
+
+    def _relative(self, space: Space) -> Vector:
+        """The relative tolerance of derivatives in a space's precision."""
+        least = np.maximum(2.5e-7, 0.35 * np.sqrt(space.eps)) if self._given is None else self._given
+        return np.maximum(least, _CARELESS * space.eps)
+
+    @functools.cached_property
+    def row_rtol(self) -> Vector:
+        """What the precision of an output adds to rtol, where it is lower than double."""
+        outputs = self._stencil.problem.outputs
+        if not self.has_low_rows:
+            return np.zeros(outputs.size)
+        return np.where(outputs.eps > _DOUBLE, self._relative(outputs), 0.0)
+
+    def bearable(self, columns: Indices) -> Vector:
+        """How wide an error bar may be, for each of these inputs, where no tolerance was asked for."""
+        return np.full(len(columns), self._bearable)
 
     def tolerance(self, size: Vector, rows: Indices, columns: Indices) -> Vector:
         """What single entries of these sizes may be off by."""
@@ -74,10 +86,13 @@ class Judge:
 
     def allow_dust(self, numeric: Matrix) -> None:
         """Excuse what is small next to the largest numerical entry: unless told otherwise, and in low precision."""
-        largest = float(np.max(np.abs(numeric), initial=0.0, where=np.isfinite(numeric)))
+        largest = max(float(numeric.max(initial=0.0)), -float(numeric.min(initial=0.0)))  # no copy of the Jacobian
+        if not math.isfinite(largest):
+            largest = float(np.max(np.abs(numeric), initial=0.0, where=np.isfinite(numeric)))
         self.largest = max(self.largest, largest)
-        if self._dust or self._stencil.problem.inputs.coarsest_eps > _DOUBLE:
-            np.maximum(self.atol, (self._dust * self.rtol + _CARELESS * self._own_eps) * largest, out=self.atol)
+        if self._dust or self._low_inputs:
+            own = _CARELESS * self._stencil.problem.inputs.eps if self._low_inputs else 0.0
+            np.maximum(self.atol, (self._dust * self.rtol + own) * largest, out=self.atol)
 
     def bear(self, analytic: Matrix) -> None:
         """Where no tolerance was asked for, bear error bars that are small next to the largest claimed entry.
@@ -86,7 +101,7 @@ class Judge:
         """
         if self._dust:
             largest = np.max(np.abs(analytic), initial=0.0, where=np.isfinite(analytic))
-            np.maximum(self.bearable, _BEARABLE * largest, out=self.bearable)
+            self._bearable = max(self._bearable, _BEARABLE * float(largest))
 
     def sharpness(self, columns: Indices, outputs: slice | Indices = slice(None)) -> Tolerance:
         """How sharp the numerical derivative along these inputs should be: ten times what the tolerance needs."""

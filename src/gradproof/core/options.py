@@ -26,7 +26,7 @@ class Options:
     step in every coordinate, as torch's `eps` does; None lets the ladder choose. `affordable_columns` and
     `affordable_entries` bound the Jacobians that a probe in doubt compares entry by entry; `most_work`, in
     numbers read and written, is where the every-entry strategy gives way to probes. `memory` bounds, in bytes, what
-    the check holds at a time; `worst` the entries listed for each finding.
+    the check holds at a time; `worst` the entries listed for each finding. `certify` asks for a certificate.
     """
 
     modes: tuple[Mode, ...] = (Mode.REVERSE,)
@@ -39,6 +39,7 @@ class Options:
     affordable_columns: int = 2048
     affordable_entries: int = 2**22
     most_work: int = 2**27
+    certify: bool = True
     memory: int = 512 * 2**20
     worst: int = 5
     seed: int = 0

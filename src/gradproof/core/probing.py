@@ -227,7 +227,7 @@ class Prober:
         difference = np.abs(analytic - value)
         tolerance = self.judgement.tolerance(np.abs(value), rows, columns)
         suspects = Suspects(rows, columns, analytic, value, tolerance, difference / (tolerance + error))
-        status = judge(difference, error, tolerance, self.judgement.bearable[columns])
+        status = judge(difference, error, tolerance, self.judgement.bearable(columns))
         sides = excuse_kinks(self.stencil, self.judgement, suspects, np.flatnonzero(status > Status.KINK.rank), status)
         return Comparison(mode, suspects, error, status, sides, located=True)
 
