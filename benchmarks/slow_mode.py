@@ -86,11 +86,13 @@ def batched_cases() -> Iterator[Case]:
     yield Case("sin", torch.sin, ((256,),))
     yield Case("softmax", softmax, ((16, 16),))
     yield Case("matmul", torch.matmul, ((16, 8), (8, 16)))
-    yield Case("conv2d", torch.nn.functional.conv2d, ((1, 2, 9, 10), (4, 2, 3, 3), (4,)))
+    yield Case("conv2d", torch.nn.functional.conv2d, ((1, 4, 3, 9), (4, 4, 3, 3), (4,)))
+    yield Case("conv2d, more outputs", torch.nn.functional.conv2d, ((1, 2, 9, 10), (4, 2, 3, 3), (4,)))
     yield Case("sin", torch.sin, ((1024,),))
     yield Case("softmax", softmax, ((32, 32),))
     yield Case("matmul", torch.matmul, ((32, 16), (16, 32)))
-    yield Case("conv2d", torch.nn.functional.conv2d, ((1, 8, 5, 11), (8, 8, 3, 3), (8,)))
+    yield Case("conv2d", torch.nn.functional.conv2d, ((1, 12, 7, 7), (4, 12, 3, 3), (4,)))
+    yield Case("conv2d, more outputs", torch.nn.functional.conv2d, ((1, 8, 5, 11), (8, 8, 3, 3), (8,)))
 
 
 def plain_cases() -> Iterator[Case]:

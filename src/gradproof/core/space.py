@@ -123,11 +123,12 @@ class Space:
         return Place(block, index, _PART_NAMES[block.parts][part])
 
     def chunks(self, length: int) -> Iterator[slice]:
-        """All coordinates in runs of about this length, cut where a large block ends, never through an element."""
+        """All coordinates in runs of about this length, cut between large blocks, never through an element."""
         start = 0
         while start < self.size:
             end = self.block_at(start).stop
-            stop = min(start + length, end if end - start >= _LARGE else self.size)
+            worth_a_cut = min(end - start, self.size - end) >= _LARGE
+            stop = min(start + length, end if worth_a_cut else self.size)
             if stop < self.size:
                 block = self.block_at(stop)
                 stop += (stop - block.start) % block.parts
