@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from array_problem import SINGLE, Part, space
 
-from gradproof.backends.torch.batch import Batch
+from gradproof.backends.torch.batch import Batch, Ways
 
 MATRIX = np.random.default_rng(0).normal(size=(3, 4))
 ROWS = np.random.default_rng(1).normal(size=(6, 4))
@@ -28,11 +28,24 @@ def right(rows: Any) -> Any:
     return rows @ MATRIX.T
 
 
-def batch_of(batched: Any, *, least: int = 2, **options: Any) -> tuple[Batch, Counted, Counted]:
+class Asked:
+    """A batch with its ways."""
+
+    def __init__(self, batch: Batch, ways: Ways) -> None:
+        self.batch, self.ways = batch, ways
+
+    def __call__(self, rows: Any) -> Any:
+        return self.batch.answer(rows, self.ways)
+
+    def flaw(self) -> Any:
+        return self.batch.flaw(self.ways)
+
+
+def batch_of(batched: Any, *, least: int = 2, **options: Any) -> tuple[Asked, Counted, Counted]:
     loop, together = Counted(right), Counted(batched)
     target = space("output", Part((3,), **options))
     witness = (QUESTION, MATRIX @ QUESTION)
-    return Batch(loop, together, lambda: witness, target, least), loop, together
+    return Asked(Batch(target, least), Ways(loop, together, lambda: witness)), loop, together
 
 
 def test_a_batch_that_answers_the_witness_rightly_is_used() -> None:
@@ -110,6 +123,6 @@ def test_nan_where_the_plain_answer_is_nan_is_right() -> None:
     def answer(rows: Any) -> Any:
         return np.repeat(plain[None], len(rows), axis=0)
 
-    batch = Batch(raising, answer, lambda: (QUESTION, plain), target, 2)
+    batch = Asked(Batch(target, 2), Ways(raising, answer, lambda: (QUESTION, plain)))
     np.testing.assert_array_equal(batch(ROWS), answer(ROWS))
     assert batch.flaw() is None

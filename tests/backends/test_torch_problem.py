@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -399,3 +401,19 @@ def test_a_sparse_gradient_of_a_dense_input_is_misshapen() -> None:
     ((block, expected, actual),) = problem.misshapen_gradients()
     assert (block.index, expected.layout, actual.layout) == (0, "strided", "sparse_coo")
     assert np.array_equal(problem.vjp(np.ones(6)), np.full(6, 2.0))
+
+
+def test_a_problem_is_gone_when_nobody_holds_it() -> None:
+    """No cycle: a check of a large input must not wait for the garbage collector."""
+    x = torch.rand(40, dtype=torch.float64, requires_grad=True)
+    problem = TorchProblem(Call(torch.sin, (x,), {}))
+    problem.evaluate_many(np.tile(problem.point, (40, 1)))
+    problem.vjp_many(np.eye(40))
+    problem.jvp_many(np.eye(40))
+    gone = weakref.ref(problem)
+    gc.disable()
+    try:
+        del problem
+        assert gone() is None
+    finally:
+        gc.enable()

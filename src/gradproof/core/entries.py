@@ -1,18 +1,20 @@
 """The every-entry strategy: the whole Jacobian, numeric against analytic, in blocks.
 
-Only the numerical Jacobian is held, and of that no more outputs at a time than the memory budget allows; analytic
-rows (reverse mode) and columns (forward mode) stream past it. Entries that do not agree at first sight become
-suspects, whose columns are measured again with the full ladder before anything is said about them.
+Only the Jacobian by reverse mode is held, and of that no more outputs at a time than the memory budget allows;
+numerical columns and those of forward mode stream past it. Columns that share no output are measured together (see
+`colours`). Entries that do not agree at first sight become suspects, whose columns are measured again with the full
+ladder before anything is said about them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from gradproof.core.certificate import Certificate
+from gradproof.core.colours import confirmed
 from gradproof.core.finding import Status
 from gradproof.core.judge import Judge, Statuses, judge, subgradients
 from gradproof.core.options import Options
@@ -66,6 +68,16 @@ class Comparison:
     """Whether these are only the entries that a search came upon: there may be more."""
 
 
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """A part of the numerical Jacobian; `settled` if reverse mode was found to agree with it."""
+
+    rows: slice
+    columns: slice
+    numeric: Matrix
+    settled: bool = False
+
+
 def compare_entries(problem: Problem, options: Options, modes: tuple[Mode, ...]) -> list[Comparison]:
     """Every entry of the Jacobian, for each mode."""
     if not problem.inputs.size or not problem.outputs.size:
@@ -74,16 +86,56 @@ def compare_entries(problem: Problem, options: Options, modes: tuple[Mode, ...])
     judgement = Judge(stencil, options)
     found: dict[Mode, list[Suspects]] = {mode: [] for mode in modes}
     for panel in _panels(problem, options):
-        numeric = _numeric_panel(problem, stencil, panel, options)
-        judgement.allow_dust(numeric)
-        for mode in modes:
-            for rows, columns, analytic in _ANALYTIC[mode](problem, panel, options):
+        claimed = _rows(problem, panel, options) if Mode.REVERSE in modes else None
+        tiles = _numeric(stencil, judgement, claimed, panel, _length(problem, options))
+        for tile in _all_seen(judgement, tiles) if judgement.looks_for_dust else tiles:
+            for mode in modes:
+                analytic = _claim(problem, mode, claimed, tile)
                 judgement.bear(analytic)
-                seen = numeric[rows.start - panel.start : rows.stop - panel.start, columns]
-                found[mode] += _screen(problem, stencil, judgement, rows, columns, seen, analytic)
+                if not (tile.settled and mode is Mode.REVERSE):
+                    found[mode] += _screen(problem, stencil, judgement, tile, analytic)
     if options.certify:
         problem.certificate = _certificate(problem, judgement) | problem.certificate
     return [_examine(problem, stencil, judgement, mode, Suspects.join(found[mode])) for mode in modes if found[mode]]
+
+
+def _rows(problem: Problem, panel: slice, options: Options) -> Matrix:
+    """The Jacobian of these outputs by reverse mode."""
+    if problem.has_graph and problem.outputs.size == 1 and problem.cotangent[0] == 1.0:  # that vjp is known
+        return problem.pullback[None, :]
+    length = _length(problem, options)
+    if panel.stop - panel.start <= length:
+        return problem.vjp_many(_basis(panel, problem.outputs.size))
+    claimed = np.empty((panel.stop - panel.start, problem.inputs.size))
+    for start in range(panel.start, panel.stop, length):
+        rows = slice(start, min(start + length, panel.stop))
+        claimed[start - panel.start : rows.stop - panel.start] = problem.vjp_many(_basis(rows, problem.outputs.size))
+    return claimed
+
+
+def _claim(problem: Problem, mode: Mode, claimed: Matrix | None, tile: Tile) -> Matrix:
+    """The analytic Jacobian of a tile."""
+    if mode is Mode.REVERSE and claimed is not None:
+        return claimed[:, tile.columns]
+    return problem.jvp_many(_basis(tile.columns, problem.inputs.size))[:, tile.rows].T
+
+
+def _numeric(stencil: Stencil, judgement: Judge, claimed: Matrix | None, panel: slice, length: int) -> Iterator[Tile]:
+    """The numerical Jacobian of these outputs, some columns at a time; what was confirmed in groups is as claimed."""
+    settled = None if claimed is None else confirmed(stencil, judgement, claimed, panel, length)
+    for columns in stencil.problem.inputs.chunks(length):
+        if claimed is not None and settled is not None and settled[columns].all():
+            yield Tile(panel, columns, claimed[:, columns], settled=True)
+        else:
+            yield Tile(panel, columns, stencil.screen(columns)[:, panel].T)
+
+
+def _all_seen(judgement: Judge, tiles: Iterator[Tile]) -> list[Tile]:
+    """The tiles, after the largest entry among them is known, on which tolerances depend."""
+    seen = list(tiles)
+    for tile in seen:
+        judgement.allow_dust(tile.numeric)
+    return seen
 
 
 def _certificate(problem: Problem, judgement: Judge) -> Certificate:
@@ -100,38 +152,10 @@ def _length(problem: Problem, options: Options) -> int:
 
 
 def _panels(problem: Problem, options: Options) -> Iterator[slice]:
-    """The outputs, in runs whose numerical Jacobian takes at most three quarters of the memory budget."""
+    """The outputs, in runs whose Jacobian takes at most three quarters of the memory budget."""
     height = max(1, options.memory * 3 // 4 // (8 * max(problem.inputs.size, 1)))
     for start in range(0, problem.outputs.size, height):
         yield slice(start, min(start + height, problem.outputs.size))
-
-
-def _numeric_panel(problem: Problem, stencil: Stencil, panel: slice, options: Options) -> Matrix:
-    numeric = np.empty((panel.stop - panel.start, problem.inputs.size))
-    for columns in problem.inputs.chunks(_length(problem, options)):
-        numeric[:, columns] = stencil.screen(columns)[:, panel].T
-    return numeric
-
-
-def _reverse(problem: Problem, panel: slice, options: Options) -> Iterator[tuple[slice, slice, Matrix]]:
-    length, everything = _length(problem, options), slice(0, problem.inputs.size)
-    if problem.has_graph and problem.outputs.size == 1 and problem.cotangent[0] == 1.0:  # that vjp is known
-        yield panel, everything, problem.pullback[None, :]
-        return
-    for start in range(panel.start, panel.stop, length):
-        rows = slice(start, min(start + length, panel.stop))
-        yield rows, everything, problem.vjp_many(_basis(rows, problem.outputs.size))
-
-
-def _forward(problem: Problem, panel: slice, options: Options) -> Iterator[tuple[slice, slice, Matrix]]:
-    for columns in problem.inputs.chunks(_length(problem, options)):
-        yield panel, columns, problem.jvp_many(_basis(columns, problem.inputs.size))[:, panel].T
-
-
-_ANALYTIC: dict[Mode, Callable[[Problem, slice, Options], Iterator[tuple[slice, slice, Matrix]]]] = {
-    Mode.REVERSE: _reverse,
-    Mode.FORWARD: _forward,
-}
 
 
 def _basis(which: slice, width: int) -> Matrix:
@@ -140,10 +164,9 @@ def _basis(which: slice, width: int) -> Matrix:
     return basis
 
 
-def _screen(
-    problem: Problem, stencil: Stencil, judgement: Judge, rows: slice, columns: slice, numeric: Matrix, analytic: Matrix
-) -> list[Suspects]:
+def _screen(problem: Problem, stencil: Stencil, judgement: Judge, tile: Tile, analytic: Matrix) -> list[Suspects]:
     """The entries of one tile that do not agree at first sight, or that one step is too noisy to see."""
+    rows, columns, numeric = tile.rows, tile.columns, tile.numeric
     with np.errstate(all="ignore"):
         difference = problem.inputs.magnitude(analytic - numeric, columns)
         tolerance = problem.inputs.magnitude(numeric, columns)

@@ -46,6 +46,9 @@ class Judge:
         self.largest = 0.0
         """The size of the largest entry seen."""
         self._dust = 0.0 if options.atol is not None else _DUST
+        self._depends = bool(self._dust) or self._low_inputs
+        self.looks_for_dust = self._depends or options.certify
+        """Whether the largest entry must be known before anything is judged or certified."""
         self._bearable = 0.0
 
     def _relative(self, space: Space) -> Vector:
@@ -90,7 +93,7 @@ class Judge:
         if not math.isfinite(largest):
             largest = float(np.max(np.abs(numeric), initial=0.0, where=np.isfinite(numeric)))
         self.largest = max(self.largest, largest)
-        if self._dust or self._low_inputs:
+        if self._depends:
             own = _CARELESS * self._stencil.problem.inputs.eps if self._low_inputs else 0.0
             np.maximum(self.atol, (self._dust * self.rtol + own) * largest, out=self.atol)
 

@@ -103,7 +103,7 @@ class Stencil:
         above += step
         below -= step
         self._round(points)
-        values = self._attempt(points)
+        values = self.attempt(points)
         with np.errstate(all="ignore"):
             return (values[:count] - values[count:]) / _width(above - below, 2.0 * step)[:, None]
 
@@ -112,7 +112,7 @@ class Stencil:
         step = 2.0**-rung
         points = np.stack([self.problem.point + step * direction, self.problem.point - step * direction])
         self._round(points)
-        above, below = self._attempt(points)
+        above, below = self.attempt(points)
         with np.errstate(all="ignore"):
             return (above - below) / (2.0 * step), (above + below - 2.0 * self.problem.value) / step
 
@@ -163,7 +163,7 @@ class Stencil:
         steps = [float(self.scale[column]) * 2.0**-rung for rung in _ends(rungs(float(self.eps[column])))]
         index = np.full(4, column, dtype=np.intp)
         points, _ = self._displaced(index, np.array([steps[0], -steps[0], steps[1], -steps[1]]))
-        values = self._attempt(points)[:, outputs]
+        values = self.attempt(points)[:, outputs]
         with np.errstate(all="ignore"):
             second = values[0::2] + values[1::2] - 2.0 * self.problem.value[outputs]
             coarse, fine = np.abs(second) / np.array(steps)[:, None]
@@ -209,14 +209,14 @@ class Stencil:
     def _central(self, index: Indices, step: Vector) -> Matrix:
         count = len(index)
         points, reached = self._displaced(np.concatenate([index, index]), np.concatenate([step, -step]))
-        values = self._attempt(points)
+        values = self.attempt(points)
         with np.errstate(all="ignore"):
             width = _width(reached[:count] - reached[count:], 2.0 * step)
             return (values[:count] - values[count:]) / width[:, None]
 
     def _one_sided(self, index: Indices, step: Vector) -> Matrix:
         points, reached = self._displaced(index, step)
-        values = self._attempt(points)
+        values = self.attempt(points)
         with np.errstate(all="ignore"):
             width = _width(reached - self.problem.point[index], step)
             return (values - self.problem.value) / width[:, None]
@@ -224,7 +224,7 @@ class Stencil:
     def _beside(self, index: Indices, step: Vector) -> Matrix:
         count = len(index)
         points, reached = self._displaced(np.concatenate([index, index]), np.concatenate([2.0 * step, step]))
-        values = self._attempt(points)
+        values = self.attempt(points)
         with np.errstate(all="ignore"):
             width = _width(reached[:count] - reached[count:], step)
             return (values[:count] - values[count:]) / width[:, None]
@@ -238,7 +238,7 @@ class Stencil:
         self._round(points)
         return points, points[rows, index]
 
-    def _attempt(self, points: Matrix) -> Matrix:
+    def attempt(self, points: Matrix) -> Matrix:
         """Evaluations, NaN where the function refuses a point: a step too far is not a verdict."""
         try:
             return self.problem.evaluate_many(points)

@@ -10,7 +10,8 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -24,52 +25,55 @@ _ROUND_OFF = 64
 _FORGIVEN = 1e-5
 
 
-@dataclass(slots=True)
-class Batch:
-    """One kind of question, answered row by row (`loop`) or all at once (`batched`).
+class Ways(NamedTuple):
+    """How one kind of question is answered: row by row (`loop`) or all at once (`batched`).
 
-    `witness` gives a question that concerns every coordinate, with its plain answer; `least` is the number of rows
-    from which a batch is faster than a loop.
+    `witness` gives a question that concerns every coordinate, with its plain answer.
     """
 
     loop: Callable[[Matrix], Matrix]
     batched: Callable[[Matrix], Matrix]
     witness: Callable[[], tuple[Vector, Vector]]
+
+
+@dataclass(slots=True)
+class Batch:
+    """Whether one kind of question may be answered in batches; `least` is the number of rows that make one worth it.
+
+    The ways are handed in with each question, not kept: they hold the problem, which holds this.
+    """
+
     target: Space
     least: int
     _usable: bool | None = None
-    _flaw: BatchFlaw | None = field(default=None)
+    _flaw: BatchFlaw | None = None
 
-    def __call__(self, rows: Matrix) -> Matrix:
+    def answer(self, rows: Matrix, ways: Ways) -> Matrix:
         if len(rows) < self.least or self._usable is False:
-            return self.loop(rows)
+            return ways.loop(rows)
         if self._usable:
-            return self.batched(rows)
-        answers = self._try(rows)
-        return self.loop(rows) if answers is None else answers
+            return ways.batched(rows)
+        answers = self._try(rows, ways)
+        return ways.loop(rows) if answers is None else answers
 
-    def flaw(self) -> BatchFlaw | None:
+    def flaw(self, ways: Ways) -> BatchFlaw | None:
         """What is wrong with batching, None if nothing is."""
         if self._usable is None:
-            self._try(np.zeros((1, len(self.witness()[0]))))
+            self._try(np.zeros((1, len(ways.witness()[0]))), ways)
         return self._flaw
 
-    def agree(self, batched: Vector, plain: Vector) -> bool:
-        """Whether a batched answer is the plain one, but for round-off."""
-        return self._near(batched, plain, _ROUND_OFF)
-
-    def _try(self, rows: Matrix) -> Matrix | None:
+    def _try(self, rows: Matrix, ways: Ways) -> Matrix | None:
         """The answers to the rows if the witness among them is answered rightly."""
-        question, plain = self.witness()
+        question, plain = ways.witness()
         self._usable = False
         try:
-            answers = self.batched(np.vstack([rows, question]))
+            answers = ways.batched(np.vstack([rows, question]))
         except BudgetExhausted:
             raise
         except Exception as error:
             self._flaw = BatchFlaw(f"vmap could not run it ({type(error).__name__}: {error})", error)
             return None
-        self._usable = self.agree(answers[-1], plain)
+        self._usable = self._near(answers[-1], plain, _ROUND_OFF)
         if not (self._usable or self._near(answers[-1], plain, _FORGIVEN / self.target.coarsest_eps)):
             with np.errstate(invalid="ignore"):
                 worst = int(np.argmax(np.nan_to_num(np.abs(answers[-1] - plain), nan=np.inf)))

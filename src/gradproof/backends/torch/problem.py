@@ -15,7 +15,7 @@ from torch import _vmap_internals  # pyright: ignore[reportPrivateUsage]
 from torch.autograd import forward_ad
 
 from gradproof.backends.torch.arguments import Call, flatten_outputs
-from gradproof.backends.torch.batch import Batch, quiet_vmap
+from gradproof.backends.torch.batch import Batch, Ways, quiet_vmap
 from gradproof.backends.torch.coordinates import block, build, build_batch, form, read
 from gradproof.backends.torch.leaves import Leaf, PackedLeaf, make_leaf, share_memory
 from gradproof.backends.torch.pull import pull, pull_batch, undefined
@@ -54,15 +54,17 @@ class TorchProblem(Problem):
         self.point = np.concatenate([leaf.base for leaf in self._leaves]) if self._leaves else np.empty(0)
         self._gradients: list[torch.Tensor | None] | None = None
         self._twin: Twin | None = None
-        self._single: dict[frozenset[int], bool] = {}
-        """Whether a batch in which these inputs are left single was found right."""
+        self._evaluations: dict[frozenset[int], Batch] = {}
+        """Batches of evaluations, by the inputs that are left single in them."""
         self._signature: list[tuple[torch.Size, torch.dtype]] = []
         self._start(dense_outputs)
         self._twin = find_twin(call, self._leaves, self.point, self._chosen, self._outputs)
         if self._twin is not None:
             self.evaluates_in = 2.0**-52
             self.value = self.evaluate(self.point)
-        self._prepare_batches(least_batch)
+        evaluations, products = least_batch
+        self._least_evaluations = sys.maxsize if self.moves_together or self._packed else evaluations
+        self._vjps, self._jvps = Batch(self.inputs, products), Batch(self.outputs, products)
 
     def _start(self, dense_outputs: bool) -> None:
         """The first call: which outputs count, and their graph, which every vjp uses."""
@@ -85,25 +87,8 @@ class TorchProblem(Problem):
         self.outputs = Space(tuple(_row("output", self._chosen, [""] * len(chosen), self._outputs)))
         self.value = self._collect(self._outputs)
 
-    def _prepare_batches(self, least: tuple[int, int]) -> None:
-        evaluate, apply = least
-        movable = not self.moves_together and not self._packed
-        self._evaluations = Batch(
-            self._evaluate_loop,
-            self._evaluate_batched,
-            self._nearby,
-            self.outputs,
-            evaluate if movable else sys.maxsize,
-        )
-        self._vjps = Batch(
-            super().vjp_many, self._vjp_batched, lambda: (self.cotangent, self.pullback), self.inputs, apply
-        )
-        self._jvps = Batch(
-            super().jvp_many, self._jvp_batched, lambda: (self.tangent, self.pushforward), self.outputs, apply
-        )
-
     def batch_flaw(self, mode: Mode) -> BatchFlaw | None:
-        return (self._vjps if mode is Mode.REVERSE else self._jvps).flaw()
+        return self._vjps.flaw(self._vjp_ways()) if mode is Mode.REVERSE else self._jvps.flaw(self._jvp_ways())
 
     # evaluation
 
@@ -118,12 +103,28 @@ class TorchProblem(Problem):
             self._restore()
 
     def evaluate_many(self, points: Matrix) -> Matrix:
-        return self._evaluations(points)
+        """In a batch, inputs that no point moves are left single: less work for the function."""
+        if len(points) < self._least_evaluations:
+            return self._evaluate_loop(points)
+        leaves = enumerate(self._leaves)
+        still = frozenset(k for k, leaf in leaves if (points[:, leaf.block.slice] == leaf.base).all())
+        return self._evaluate_some(still if len(still) < len(self._leaves) else frozenset(), points)
 
-    def _nearby(self) -> tuple[Vector, Vector]:
-        """A point with every coordinate moved a little, and the value there."""
-        shift = self.inputs.typical(self.point) * random_probe(self.inputs.size, self.seed)
-        point = self.point + 2.0**-20 * shift
+    def _evaluate_some(self, still: frozenset[int], points: Matrix) -> Matrix:
+        """Batching rules differ with what is batched, so each set of single inputs is trusted by itself."""
+        batch = self._evaluations.setdefault(still, Batch(self.outputs, self._least_evaluations))
+        ways = Ways(
+            loop=functools.partial(self._evaluate_some, frozenset()) if still else self._evaluate_loop,
+            batched=functools.partial(self._evaluate_batched, still),
+            witness=functools.partial(self._nearby, still),
+        )
+        return batch.answer(points, ways)
+
+    def _nearby(self, still: frozenset[int]) -> tuple[Vector, Vector]:
+        """A point with every coordinate moved a little, but for those inputs, and the value there."""
+        point = self.point + 2.0**-20 * self.inputs.typical(self.point) * random_probe(self.inputs.size, self.seed)
+        for k in still:
+            point[self._leaves[k].block.slice] = self._leaves[k].base
         if self._twin is None:
             self.inputs.round_in_place(point)
         return point, self.evaluate(point)
@@ -141,20 +142,7 @@ class TorchProblem(Problem):
             self._restore()
         return values
 
-    def _evaluate_batched(self, points: Matrix) -> Matrix:
-        """A batch of points, in which inputs that no point moves are left single: a smaller batch for the function.
-
-        Batching rules differ with what is batched, so each set of moved inputs is trusted only after a plain call.
-        """
-        still = frozenset(k for k, leaf in enumerate(self._leaves) if (points[:, leaf.block.slice] == leaf.base).all())
-        if not still or len(still) == len(self._leaves) or self._single.get(still) is False:
-            return self._evaluate_vmapped(points, frozenset())
-        values = self._evaluate_vmapped(points, still)
-        if still not in self._single:
-            self._single[still] = self._evaluations.agree(values[0], self.evaluate(points[0]))
-        return values if self._single[still] else self._evaluate_vmapped(points, frozenset())
-
-    def _evaluate_vmapped(self, points: Matrix, still: frozenset[int]) -> Matrix:
+    def _evaluate_batched(self, still: frozenset[int], points: Matrix) -> Matrix:
         twin = self._twin
 
         def function(*moved: torch.Tensor) -> tuple[torch.Tensor, ...]:
@@ -240,7 +228,12 @@ class TorchProblem(Problem):
         return self._gather(self._gradients)
 
     def vjp_many(self, cotangents: Matrix) -> Matrix:
-        return self._vjps(cotangents) if self.has_graph else np.zeros((len(cotangents), self.inputs.size))
+        if not self.has_graph:
+            return np.zeros((len(cotangents), self.inputs.size))
+        return self._vjps.answer(cotangents, self._vjp_ways())
+
+    def _vjp_ways(self) -> Ways:
+        return Ways(super().vjp_many, self._vjp_batched, lambda: (self.cotangent, self.pullback))
 
     def _vjp_batched(self, cotangents: Matrix) -> Matrix:
         stacked = [
@@ -285,7 +278,10 @@ class TorchProblem(Problem):
         return self.jvp_undefined(tangent, frozenset())
 
     def jvp_many(self, tangents: Matrix) -> Matrix:
-        return self._jvps(tangents)
+        return self._jvps.answer(tangents, self._jvp_ways())
+
+    def _jvp_ways(self) -> Ways:
+        return Ways(super().jvp_many, self._jvp_batched, lambda: (self.tangent, self.pushforward))
 
     def jvp_undefined(self, tangent: Vector, absent: frozenset[int]) -> Vector:
         self.cost.jvps += 1

@@ -21,6 +21,25 @@ def _numpy_memory() -> bytes:
     return ctypes.string_at(generator.ctypes.state_address, _MT19937_BYTES)
 
 
+_known: tuple[bytes, Any] = (b"", None)
+"""A memory of NumPy's generator seen before, and the whole state that went with it."""
+
+
+def _numpy_state(memory: bytes) -> Any:
+    """NumPy's whole state. Asking for it takes a tenth of a small check, so that of the last check is remembered.
+
+    Besides the generator's memory a state holds at most one gaussian, which drawing another would have put there: a
+    state without one is known by its memory.
+    """
+    global _known
+    if memory and memory == _known[0]:
+        return _known[1]
+    state: Any = np.random.get_state(legacy=False)
+    if not state.get("has_gauss", True):
+        _known = memory, state
+    return state
+
+
 class preserved:  # noqa: N801 (used as a function, in a with statement)
     """Put back the random states of Python, NumPy and PyTorch, and the tensors' `requires_grad`, on any exit.
 
@@ -33,8 +52,8 @@ class preserved:  # noqa: N801 (used as a function, in a with statement)
     def __enter__(self) -> None:
         self._python, self._torch = random.getstate(), torch.get_rng_state()
         self._memory = _numpy_memory()
-        self._numpy: Any = np.random.get_state(legacy=bool(self._memory))
-        if self._memory and self._numpy[3]:
+        self._numpy = _numpy_state(self._memory)
+        if self._numpy.get("has_gauss", True):
             self._memory = b""  # a gaussian that NumPy keeps for later is not in its generator's memory
         self._devices = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
         self._flags = [tensor.requires_grad for tensor in self._tensors]

@@ -1,0 +1,150 @@
+"""Columns that share no output are measured together.
+
+Of a Jacobian with many zeros, columns whose claimed entries lie in different rows can share one central difference: in
+each row at most one of them has a claim to prove, the others claim to be zero. That is how sparse Jacobians have been
+estimated since Curtis, Powell and Reid; here it only has to confirm them. Every column of a group gets a weight of its
+own, no two the same, so that errors in one row do not cancel, and a group is settled only if it agrees far more closely
+than the tolerance asks. One that does not is measured column by column.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gradproof.core.judge import Judge
+from gradproof.core.stencil import Stencil
+from gradproof.core.types import Flags, Indices, Matrix, Vector
+
+# Fewer columns than this are not worth grouping; groups must save this factor of the work.
+_WORTH, _GAIN = 16, 2
+# How closely a group must agree, as a part of the tolerance: at least, where round-off allows, and at most.
+_CLOSEST, _CLOSE = 1e-4, 1e-2
+# How much of the round-off of one evaluation may remain in a difference.
+_ROUND_OFF = 4.0
+_DOUBLE = 2.0**-52
+
+
+def confirmed(stencil: Stencil, judgement: Judge, claimed: Matrix, rows: slice, length: int) -> Flags | None:
+    """The columns of `claimed`, the analytic Jacobian of some outputs, that groups confirm; None: not any.
+
+    `length` is the number of groups measured at a time. Large blocks are grouped apart, so that a batch of evaluations
+    moves one of them only.
+    """
+    inputs, outputs = stencil.problem.inputs, stencil.problem.outputs
+    if inputs.size < _WORTH or stencil.fixed or max(inputs.coarsest_eps, outputs.coarsest_eps) > _DOUBLE:
+        return None
+    pattern = claimed != 0
+    if not judgement.atol.all() and pattern.any():
+        return None
+    settled = np.zeros(inputs.size, dtype=np.bool_)
+    for run in inputs.chunks(inputs.size):
+        group_of = colour(pattern[:, run])
+        if group_of is not None:
+            claims = _Claims(claimed, pattern, run, group_of)
+            for first in range(0, claims.count, length):
+                groups = slice(first, min(first + length, claims.count))
+                settled[run] |= _confirm(stencil, judgement, claims, rows, groups)
+    return settled
+
+
+def colour(pattern: Flags) -> Indices | None:
+    """A group for each column, such that no row has two columns of one group; None where that would save too little.
+
+    >>> colour(np.eye(4, dtype=bool)).tolist()
+    [0, 0, 0, 0]
+    >>> colour(np.array([[1, 1, 0, 0], [0, 0, 1, 1]], dtype=bool)).tolist()
+    [0, 1, 0, 1]
+    """
+    height, width = pattern.shape
+    most = width // _GAIN
+    if np.count_nonzero(pattern) > most * height:  # some row is in more groups than that
+        return None
+    group_of = np.empty(width, dtype=np.intp)
+    count = 0
+    for alike in _disjoint(_by_pattern(pattern)):
+        for columns in alike:
+            group_of[columns] = np.arange(count, count + len(columns))
+        count += max(map(len, alike))
+        if count > most:
+            return None
+    return group_of
+
+
+def _by_pattern(pattern: Flags) -> dict[int, list[int]]:
+    """The columns, gathered by the rows they need, which are the bits of a number; the most common first."""
+    bits = np.packbits(pattern.T, axis=1)
+    size, content = bits.shape[1], bits.tobytes()
+    found: dict[bytes, list[int]] = {}
+    for column in range(len(bits)):
+        found.setdefault(content[column * size : (column + 1) * size], []).append(column)
+    common = sorted(found.items(), key=lambda item: -len(item[1]))
+    return {int.from_bytes(rows): columns for rows, columns in common}
+
+
+def _disjoint(columns_of: dict[int, list[int]]) -> list[list[list[int]]]:
+    """Lists of columns with patterns that share no row, put together where they first fit."""
+    taken: list[int] = []
+    together: list[list[list[int]]] = []
+    for needs, columns in columns_of.items():
+        at = next((k for k, rows in enumerate(taken) if not rows & needs), len(taken))
+        if at == len(taken):
+            taken.append(0)
+            together.append([])
+        taken[at] |= needs
+        together[at].append(columns)
+    return together
+
+
+class _Claims:
+    """What a run of grouped columns claims: at most one entry for each group and row."""
+
+    def __init__(self, claimed: Matrix, pattern: Flags, run: slice, group_of: Indices) -> None:
+        self.run, self.group_of = run, group_of
+        self.count = int(group_of.max()) + 1
+        self._height = len(claimed)
+        here = np.ascontiguousarray(pattern[:, run])
+        self._rows, self._columns = np.divmod(np.flatnonzero(here), here.shape[1])
+        self._values = claimed[:, run][self._rows, self._columns]
+
+    def of(self, groups: slice, moved: Vector) -> Matrix:
+        """The differences that the groups must show when the columns are moved this far."""
+        differences = np.zeros((groups.stop - groups.start, self._height))
+        group = self.group_of[self._columns]
+        here = (group >= groups.start) & (group < groups.stop)
+        columns = self._columns[here]
+        differences[group[here] - groups.start, self._rows[here]] = self._values[here] * moved[columns]
+        return differences
+
+
+def _confirm(stencil: Stencil, judgement: Judge, claims: _Claims, rows: slice, groups: slice) -> Flags:
+    """The columns of these groups that agree closely; False for all others of the run."""
+    inside, count = (claims.group_of >= groups.start) & (claims.group_of < groups.stop), groups.stop - groups.start
+    group, members = claims.group_of[inside] - groups.start, np.flatnonzero(inside) + claims.run.start
+    shift = _weights(group, stencil.problem.seed) * stencil.step[members]
+    points = np.empty((2, count, stencil.problem.inputs.size))
+    points[:] = stencil.problem.point
+    points[0, group, members] += shift
+    points[1, group, members] -= shift
+    moved = np.zeros(len(inside))
+    moved[inside] = points[0, group, members] - points[1, group, members]
+    above, below = np.split(stencil.attempt(points.reshape(2 * count, -1))[:, rows], 2)
+    least = np.empty(count)
+    least.fill(np.inf)
+    np.minimum.at(least, group, judgement.atol[members] * np.abs(moved[inside]))
+    closest = least[:, None]
+    with np.errstate(invalid="ignore"):
+        residual = np.abs(above - below - claims.of(groups, moved))
+        allowed = np.clip(_ROUND_OFF * stencil.noise[rows], _CLOSEST * closest, _CLOSE * closest)
+        inside[inside] = np.all(residual <= allowed, axis=1)[group]
+    return inside
+
+
+def _weights(group: Indices, seed: int) -> Vector:
+    """Random signs and magnitudes in [0.5, 1.5], evenly spread within each group so that no two are alike."""
+    generator = np.random.default_rng(seed)
+    order = np.lexsort((generator.random(len(group)), group))
+    sizes = np.bincount(group)
+    rank = np.arange(len(group)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    magnitude = np.empty(len(group))
+    magnitude[order] = 0.5 + (rank + 0.5) / np.repeat(sizes, sizes)
+    return np.where(generator.random(len(group)) < 0.5, -magnitude, magnitude)
