@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gradproof.core.problem import BatchFlaw, Cost, Form, Mode, OutputChangedError, Problem
+from gradproof.core.problem import BatchFlaw, Cost, Form, Layout, Mode, OutputChangedError, Problem, Pulled
 from gradproof.core.space import Block, Space
 
 DOUBLE, SINGLE, HALF, BRAIN = 2.0**-52, 2.0**-23, 2.0**-10, 2.0**-7
@@ -37,7 +37,8 @@ class ArrayProblem(Problem):
     """F, and what claims to be its derivative: a matrix, or functions that answer as they like.
 
     `vjp` and `jvp` default to the matrix `jacobian`; `flaws` says what batching suffers from;
-    `misshapen` lists the numbers of the blocks whose gradients and tangents have another form than they should.
+    `misshapen` lists the numbers of the blocks whose gradients and tangents have another form than they should;
+    `overwritten` and `aliased` say what the function wrote to and whose memory gradients share.
     """
 
     def __init__(
@@ -54,6 +55,10 @@ class ArrayProblem(Problem):
         jvp_undefined: Callable[..., Any] | None = None,
         flaws: Mapping[Mode, BatchFlaw] | None = None,
         misshapen: Sequence[tuple[int, Form, Form]] = (),
+        vjp_in: Callable[..., Any] | None = None,
+        layouts: Sequence[Layout] = (),
+        overwritten: Sequence[str] = (),
+        aliased: Sequence[tuple[int, str]] = (),
         has_graph: bool = True,
         seed: int = 0,
     ) -> None:
@@ -70,6 +75,8 @@ class ArrayProblem(Problem):
         self._jvp = jvp or (lambda u: matrix[:, u != 0] @ u[u != 0])
         self._vjp_undefined = vjp_undefined or (lambda v, absent: self._vjp(v))
         self._jvp_undefined = jvp_undefined or (lambda u, absent: self._jvp(u))
+        self._vjp_in = vjp_in or (lambda v, layout: self._vjp(v))
+        self._layouts, self._overwritten, self._aliased = frozenset(layouts), tuple(overwritten), list(aliased)
         self._flaws, self._misshapen = dict(flaws or {}), list(misshapen)
 
     def _call(self, point: Any) -> Any:
@@ -95,6 +102,23 @@ class ArrayProblem(Problem):
 
     def jvp_undefined(self, tangent: Any, absent: frozenset[int]) -> Any:
         return np.asarray(self._jvp_undefined(tangent, absent), dtype=np.float64)
+
+    @property
+    def layouts(self) -> frozenset[Layout]:
+        return self._layouts
+
+    def vjp_in(self, cotangent: Any, layout: Layout) -> Pulled:
+        """`vjp_in` of the test may return a gradient, or a gradient and what it overwrote."""
+        self.cost.vjps += 1
+        pulled = self._vjp_in(cotangent, layout)
+        gradient, overwritten = pulled if isinstance(pulled, tuple) else (pulled, ())
+        return Pulled(np.asarray(gradient, dtype=np.float64), overwritten)
+
+    def overwritten_inputs(self) -> tuple[str, ...]:
+        return self._overwritten
+
+    def aliased_gradients(self) -> list[tuple[Block, str]]:
+        return [(self.inputs.blocks[i], what) for i, what in self._aliased]
 
     def batch_flaw(self, mode: Mode) -> BatchFlaw | None:
         return self._flaws.get(mode)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any
 
@@ -27,17 +28,20 @@ def check(
     nondet_tol: float = 0.0,
     seed: int = 0,
     budget: float | None = None,
+    wrt: str | int | Iterable[str | int] | None = None,
     properties: Iterable[str] | None = None,
     **torch_names: bool,
 ) -> Report:
     """Check the derivatives of `func(*inputs, **kwargs)` with respect to every input that requires a gradient.
 
-    `inputs` is one tensor or a tuple of arguments, nested as they may be. `strategy` is "probes" (which "auto" takes)
-    or "entries" for a comparison of every entry. `modes` names what is compared with the numerical derivative:
-    "reverse", "forward" or both; None takes reverse mode, and forward mode where the function supports it. `atol` and
-    `rtol` bound the difference of each Jacobian entry; None derives them from the dtype, the error bars and, for
-    `atol`, the largest entry. `budget` bounds the work: an int the evaluations, a float the seconds; what it did not
-    suffice for is inconclusive. `properties` names what is checked (see `gradproof.properties`).
+    `inputs` is one tensor or a tuple of arguments, nested as they may be. Of a `torch.nn.Module` the parameters are
+    checked too. `wrt` selects among both, by names or patterns (`"layers.*.weight"`) and by numbers of arguments.
+    `strategy` is "probes" (which "auto" takes) or "entries" for a comparison of every entry. `modes` names what is
+    compared with the numerical derivative: "reverse", "forward" or both; None takes reverse mode, and forward mode
+    where the function supports it. `atol` and `rtol` bound the difference of each Jacobian entry; None derives them
+    from the dtype, the error bars and, for `atol`, the largest entry. `budget` bounds the work: an int the evaluations,
+    a float the seconds; what it did not suffice for is inconclusive. `properties` names what is checked (see
+    `gradproof.properties`).
 
     torch's names for some of this (`check_forward_ad`, `check_batched_grad`, `check_batched_forward_grad`,
     `check_undefined_grad`, `check_grad_dtypes`) are understood too, so that calls can be moved over.
@@ -58,14 +62,14 @@ def check(
     wanted, chosen = _named_modes(modes), _named_strategy(strategy)
     names = DEFAULT if properties is None else _named_properties(properties)
     wanted, names = _translated(torch_names, wanted, names)
-    backend = find_backend(arguments, keywords)
+    backend = find_backend(func, arguments, keywords)
     findings: list[Finding] = []
-    with backend.session(func, arguments, keywords) as session:
+    with backend.session(func, arguments, keywords, _named_inputs(wrt)) as session:
+        about = _About(backend.framework, session.not_covered, session.notes, started)
         try:
             problem = session.problem(seed)
         except Exception as error:
-            failed = Options(seed=seed)
-            return _report(None, [raised("evaluate", error)], failed, backend.framework, started)
+            return _report(None, [raised("evaluate", error)], Options(seed=seed), about)
         _require_coverage(problem, names)
         _limit(problem, budget, started)
         options = Options(
@@ -79,7 +83,7 @@ def check(
         )
         for found in investigate(problem, options):
             findings += found
-    return _report(problem, findings, options, backend.framework, started)
+    return _report(problem, findings, options, about)
 
 
 def investigate(problem: Problem, options: Options) -> Iterator[list[Finding]]:
@@ -142,9 +146,17 @@ def _exhausted(name: str) -> Finding:
     )
 
 
-def _report(
-    problem: Problem | None, findings: list[Finding], options: Options, framework: str, started: float
-) -> Report:
+@dataclass(frozen=True, slots=True)
+class _About:
+    """What a report says besides findings."""
+
+    framework: str
+    not_covered: tuple[str, ...]
+    notes: tuple[str, ...]
+    started: float
+
+
+def _report(problem: Problem | None, findings: list[Finding], options: Options, about: _About) -> Report:
     cost = problem.cost if problem else None
     return Report(
         findings=tuple(sorted(findings, key=lambda f: (-f.status.rank, f.property not in EXPLANATIONS))),
@@ -156,10 +168,12 @@ def _report(
             cost.evaluations if cost else 1,
             cost.vjps if cost else 0,
             cost.jvps if cost else 0,
-            time.perf_counter() - started,
+            time.perf_counter() - about.started,
         ),
         seed=options.seed,
-        versions=tuple((name, version(name)) for name in ("gradproof", "numpy", framework)),
+        versions=tuple((name, version(name)) for name in ("gradproof", "numpy", about.framework)),
+        not_covered=about.not_covered,
+        notes=about.notes,
     )
 
 
@@ -183,6 +197,15 @@ def _translated(
         else:
             raise TypeError(f"check() got an unexpected keyword argument {name!r}")
     return modes, properties
+
+
+def _named_inputs(wrt: str | int | Iterable[str | int] | None) -> tuple[str | int, ...] | None:
+    if wrt is None:
+        return None
+    names = (wrt,) if isinstance(wrt, str | int) else tuple(wrt)
+    if not names:
+        raise ValueError("wrt is empty: name what to differentiate with respect to, or leave it out for everything")
+    return names
 
 
 def _named_strategy(name: str) -> Strategy:

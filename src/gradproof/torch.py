@@ -101,7 +101,7 @@ def gradcheck(
     least_batch = (12, 2 if check_batched_grad else 5)
     call = Call(func, as_arguments(inputs), {})
     validate_inputs(call, who="gradcheck", forward=check_forward_ad, warn_precision=True)
-    with preserved([tensor for _, tensor in differentiable(call)]):
+    with preserved([tensor for _, tensor in differentiable(call)], call):
         problem = TorchProblem(call, least_batch=least_batch, dense_outputs=True)
         chosen = options.for_size(problem.inputs.size, problem.outputs.size)
         if chosen is not options:

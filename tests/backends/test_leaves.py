@@ -10,7 +10,7 @@ import torch
 from functions import numbers
 
 from gradproof.backends.torch.coordinates import block, read
-from gradproof.backends.torch.leaves import Leaf, make_leaf, share_memory
+from gradproof.backends.torch.leaves import Leaf, make_leaf, move_together
 
 
 def leaf_of(tensor: torch.Tensor) -> Leaf:
@@ -95,7 +95,7 @@ def test_an_mkldnn_leaf_has_a_stand_in_while_it_is_moved() -> None:
 
 def test_leaves_of_one_storage_are_known_to_share_it() -> None:
     x, y = numbers(4), numbers(4, seed=1)
-    assert not share_memory([leaf_of(x), leaf_of(y)])
-    assert share_memory([leaf_of(x), leaf_of(x)])
-    assert share_memory([leaf_of(x), leaf_of(y), leaf_of(x[1:])])
-    assert not share_memory([])
+    assert not move_together([leaf_of(x), leaf_of(y)])
+    assert move_together([leaf_of(x), leaf_of(x)])
+    assert move_together([leaf_of(x), leaf_of(y), leaf_of(x[1:])])
+    assert not move_together([])

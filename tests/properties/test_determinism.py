@@ -69,7 +69,7 @@ def test_a_backward_that_changes_is_not_reentrant(at: int, input_: int, element:
     (finding,) = find(problem_with(drifting(0.5, at)))
     assert (finding.status, finding.input, finding.input_element) == (Status.WRONG, input_, element)
     assert "not reentrant" in finding.message
-    assert "was 1, then 1.5" in finding.message
+    assert "was 2, then 2.5" in finding.message
 
 
 @pytest.mark.parametrize(("nondet_tol", "found"), [(0.0, 1), (0.4, 1), (0.6, 0)])

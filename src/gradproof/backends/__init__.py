@@ -17,6 +17,11 @@ from gradproof.core.problem import Mode, Problem
 class Session(Protocol):
     """One check of one call, while the user's state is kept safe."""
 
+    not_covered: tuple[str, ...]
+    """What is not differentiated, in words."""
+    notes: tuple[str, ...]
+    """What a reader should know of how the call was checked."""
+
     def problem(self, seed: int) -> Problem:
         """The call as a Problem. Calls the function."""
         ...
@@ -36,7 +41,11 @@ class Backend(Protocol):
         ...
 
     def session(
-        self, func: Callable[..., Any], arguments: Sequence[Any], keywords: Mapping[str, Any]
+        self,
+        func: Callable[..., Any],
+        arguments: Sequence[Any],
+        keywords: Mapping[str, Any],
+        wrt: Sequence[str | int] | None,
     ) -> AbstractContextManager[Session]:
         """Refuse what cannot be checked, then keep the user's state safe until the end."""
         ...
@@ -52,15 +61,15 @@ def as_arguments(inputs: Any) -> tuple[Any, ...]:
 _BACKENDS = {"torch": "gradproof.backends.torch"}
 
 
-def find_backend(arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Backend:
-    """The backend whose arrays are among the arguments."""
-    values = [*arguments, *keywords.values()]
+def find_backend(func: Callable[..., Any], arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Backend:
+    """The backend whose arrays are among the arguments, or whose function it is."""
+    values = [func, *arguments, *keywords.values()]
     for framework, module in _BACKENDS.items():
         if framework in sys.modules:
             backend: Any = importlib.import_module(module)
             if backend.recognises(values):
                 return backend
-    kinds = ", ".join(sorted({type(value).__name__ for value in values})) or "no arguments"
+    kinds = ", ".join(sorted({type(value).__name__ for value in values[1:]})) or "no arguments"
     raise TypeError(
         f"gradproof.check found nothing to differentiate among its inputs ({kinds}): "
         "pass at least one torch.Tensor that requires a gradient"

@@ -60,15 +60,15 @@ class Entry:
 class Finding:
     """One thing that does not hold, or could not be judged, and where.
 
-    `input` and `output` are the blocks' numbers, `input_element` and `output_element` the worst entry's place.
-    `entries` lists the worst ones; `wrong` of `total` says how many there are. `cause` is an exception of the
-    user's code.
+    `input` and `output` are the numbers of arguments and outputs, or the name of a parameter; `input_element` and
+    `output_element` the worst entry's place. `entries` lists the worst ones; `wrong` of `total` says how many there
+    are. `cause` is an exception of the user's code.
     """
 
     property: str
     status: Status
     message: str
-    input: int | None = None
+    input: int | str | None = None
     input_element: tuple[int, ...] | None = None
     output: int | None = None
     output_element: tuple[int, ...] | None = None
@@ -86,7 +86,7 @@ class Finding:
         """This finding, placed at its worst entry."""
         return replace(
             self,
-            input=entry.input.block.index,
+            input=entry.input.block.key,
             input_element=entry.input.element,
             output=entry.output.block.index,
             output_element=entry.output.element,

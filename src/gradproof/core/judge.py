@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 import math
 
 import numpy as np
 
 from gradproof.core.finding import Status
+from gradproof.core.lazy import lazy
 from gradproof.core.options import Options
 from gradproof.core.space import Space
 from gradproof.core.stencil import Estimate, Stencil, Tolerance
@@ -56,7 +56,7 @@ class Judge:
         least = np.maximum(2.5e-7, 0.35 * np.sqrt(space.eps)) if self._given is None else self._given
         return np.maximum(least, _CARELESS * space.eps)
 
-    @functools.cached_property
+    @lazy
     def row_rtol(self) -> Vector:
         """What the precision of an output adds to rtol, where it is lower than double."""
         outputs = self._stencil.problem.outputs
@@ -77,12 +77,12 @@ class Judge:
     def noise(self) -> Vector:
         return self._stencil.noise
 
-    @functools.cached_property
+    @lazy
     def unresolvable(self) -> Vector:
         """Per input: times `noise`, the difference that this precision cannot see."""
         return np.zeros_like(self.atol) if self._stencil.fixed else self._stencil.unresolvable
 
-    @functools.cached_property
+    @lazy
     def one_step_is_sharp(self) -> bool:
         """Whether round-off of one screening step is below every tolerance."""
         return self._stencil.fixed or bool(self.noise.max() <= self.atol.min() * self._stencil.step.min())

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gradproof.core.certificate import Certificate
+from gradproof.core.lazy import lazy
 from gradproof.core.space import Block, Space
 from gradproof.core.types import Matrix, Vector
 
@@ -64,12 +65,42 @@ class Form:
     device: str
 
 
+class Layout(enum.Enum):
+    """How the memory of a cotangent is arranged; its values are the same."""
+
+    CONTIGUOUS = "contiguous"
+    EXPANDED = "expanded (stride 0), as y.sum().backward() makes it"
+    SLICED = "a slice with gaps and an offset"
+    TRANSPOSED = "transposed"
+    CHANNELS_LAST = "channels last"
+
+
+@dataclass(frozen=True, slots=True)
+class Pulled:
+    """What a vjp gave, and what it wrote to that was not its own, in words."""
+
+    gradient: Vector
+    overwritten: tuple[str, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class BatchFlaw:
     """Why a batched derivative cannot be had, or is not what a loop gives."""
 
     reason: str
     cause: Exception | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Trials:
+    """How a few vjps that ask several questions at once went; see `gradproof.properties.trials`."""
+
+    exact: bool
+    """The first one gave the expected to the last bit: the backward is repeatable."""
+    agree: bool
+    """All gave the expected but for round-off."""
+    overwritten: tuple[str, ...]
+    """What was written to meanwhile."""
 
 
 class Problem(ABC):
@@ -89,6 +120,8 @@ class Problem(ABC):
     """The spacing of the numbers that evaluations are computed in, where it is finer than that of the blocks."""
     certificate: Certificate | None = None
     """What the comparisons made so far were able to see."""
+    trials: Trials | None = None
+    """What properties found out together; None before one of them asked."""
     has_graph: bool
     """False when no output is connected to an input: the claimed derivative is zero."""
 
@@ -112,6 +145,26 @@ class Problem(ABC):
     def jvp_undefined(self, tangent: Vector, absent: frozenset[int]) -> Vector:
         """`jvp`, where the input blocks in `absent` carry no tangent at all."""
 
+    @property
+    @abstractmethod
+    def layouts(self) -> frozenset[Layout]:
+        """The layouts that some cotangent of this problem can have, beside the contiguous one."""
+
+    @abstractmethod
+    def vjp_in(self, cotangent: Vector, layout: Layout) -> Pulled:
+        """`vjp` with cotangents in a layout, where they can have it, and with a watch on memory.
+
+        For the expanded layout, the coordinates of each block are the same.
+        """
+
+    @abstractmethod
+    def overwritten_inputs(self) -> tuple[str, ...]:
+        """The inputs that the function itself wrote to, in words."""
+
+    @abstractmethod
+    def aliased_gradients(self) -> list[tuple[Block, str]]:
+        """The input blocks whose gradient shares memory with something that is not its own: what, in words."""
+
     @abstractmethod
     def batch_flaw(self, mode: Mode) -> BatchFlaw | None:
         """What is wrong with the batched vjp or jvp, None if it gives what plain calls give."""
@@ -126,20 +179,20 @@ class Problem(ABC):
 
     # work that properties share: one random question each way, and its answer
 
-    @functools.cached_property
+    @lazy
     def cotangent(self) -> Vector:
         return random_probe(self.outputs.size, self.seed)
 
-    @functools.cached_property
+    @lazy
     def tangent(self) -> Vector:
         return random_probe(self.inputs.size, self.seed)
 
-    @functools.cached_property
+    @lazy
     def pullback(self) -> Vector:
         """vjp(cotangent)"""
         return self.vjp(self.cotangent)
 
-    @functools.cached_property
+    @lazy
     def pushforward(self) -> Vector:
         """jvp(tangent)"""
         return self.jvp(self.tangent)
@@ -147,10 +200,10 @@ class Problem(ABC):
     def aim(self, *, cotangent: Vector | None = None, tangent: Vector | None = None) -> None:
         """Replace the shared random question by a better one."""
         if cotangent is not None:
-            self.cotangent = cotangent
+            vars(self)["cotangent"] = cotangent
             vars(self).pop("pullback", None)
         if tangent is not None:
-            self.tangent = tangent
+            vars(self)["tangent"] = tangent
             vars(self).pop("pushforward", None)
 
     def evaluate_many(self, points: Matrix) -> Matrix:

@@ -43,6 +43,7 @@ class CheckFailedError(AssertionError):
 class Report:
     """Verdict, findings (worst first) and cost of one check.
 
+    `not_covered` lists what was not differentiated, and why; `notes` what a reader should know of how it was checked;
     `certificate` says what the comparison of Jacobians was able to see; None: it did not run to its end.
     True in a boolean context only if the verdict is PASS.
     """
@@ -55,6 +56,8 @@ class Report:
     cost: Spent
     seed: int
     versions: tuple[tuple[str, str], ...]
+    not_covered: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @property
     def verdict(self) -> Verdict:
@@ -81,6 +84,9 @@ class Report:
         covered = ", ".join(self.covered) or "nothing"
         cost = f"{self.cost.evaluations} evaluations, {self.cost.vjps} vjps, {self.cost.jvps} jvps"
         lines.append(f"covered: {covered}; {self.entries} Jacobian entries, {modes} mode")
+        if self.not_covered:
+            lines.append(f"not covered: {', '.join(self.not_covered)}")
+        lines += [f"note: {note}" for note in self.notes]
         if self.certificate is not None:
             lines.append(f"certificate: {self.certificate}")
         lines.append(f"cost: {cost}, {self.cost.seconds:.3f} s; seed {self.seed}")

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from gradproof.core.lazy import lazy
 from gradproof.core.types import Indices, Matrix, Vector
 
 _FLOAT64 = 2.0**-52
@@ -29,7 +30,7 @@ _PART_NAMES = {1: ("",), 2: ("real part", "imaginary part")}
 class Block:
     """The coordinates of one tensor.
 
-    `kind` is "input" or "output", `index` the number people count it by, `parts` how many real
+    `kind` is "input", "parameter" or "output", `index` the number people count it by, `parts` how many real
     coordinates an element has, and `eps` the relative spacing of the numbers it is stored in.
     """
 
@@ -52,7 +53,14 @@ class Block:
         return self.stop - self.start
 
     @property
+    def key(self) -> int | str:
+        """What findings call it: the number of an input or output, the name of a parameter."""
+        return self.name if self.kind == "parameter" else self.index
+
+    @property
     def label(self) -> str:
+        if self.kind == "parameter":
+            return f"parameter `{self.name}`"
         name = f" `{self.name}`" if self.name else ""
         return f"{self.kind} {self.index}{name}"
 
@@ -94,7 +102,7 @@ class Space:
         object.__setattr__(self, "finest_eps", min([block.eps for block in blocks], default=_FLOAT64))
         object.__setattr__(self, "_pairs", tuple([block for block in blocks if block.parts == 2]))
 
-    @functools.cached_property
+    @lazy
     def eps(self) -> Vector:
         """The spacing of the numbers behind each coordinate."""
         if len(self.blocks) == 1:
@@ -104,7 +112,7 @@ class Space:
             eps[block.slice] = block.eps
         return eps
 
-    @functools.cached_property
+    @lazy
     def elements(self) -> Indices:
         """The number of the element each coordinate belongs to."""
         elements, count = np.empty(self.size, dtype=np.intp), 0

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gradproof.core.lazy import lazy
 from gradproof.core.problem import BudgetExhausted, OutputChangedError, Problem
 from gradproof.core.types import Indices, Matrix, Vector
 
@@ -96,10 +97,10 @@ class Stencil:
 
     def screen(self, columns: slice) -> Matrix:
         """One central difference per column: J^T restricted to `columns`, one row each."""
-        count, step = columns.stop - columns.start, self.step[columns]
-        points = np.empty((2 * count, len(self.problem.point)))
+        count, width, step = columns.stop - columns.start, len(self.problem.point), self.step[columns]
+        points = np.empty((2 * count, width))
         points[:] = self.problem.point
-        above, below = (_diagonal(half[:, columns]) for half in (points[:count], points[count:]))
+        above, below = (half.reshape(-1)[columns.start :: width + 1] for half in (points[:count], points[count:]))
         above += step
         below -= step
         self._round(points)
@@ -120,7 +121,7 @@ class Stencil:
         """Round-off of the screening values of these outputs and inputs, as the outer product of two vectors."""
         return self.noise[rows], (0.0 if self.fixed else 1.0) / self.step[columns]
 
-    @functools.cached_property
+    @lazy
     def unresolvable(self) -> Vector:
         """Per input: 1 / its largest step. Times `noise`, what this precision cannot see with any step."""
         reach = 1.0 / self.scale
@@ -277,11 +278,6 @@ def _ends(exponents: tuple[int, ...]) -> tuple[int, int]:
 
 def _all_or(outputs: Indices | None) -> slice | Indices:
     return slice(None) if outputs is None else outputs
-
-
-def _diagonal(square: Matrix) -> Vector:
-    """The diagonal of a square array, to be written to."""
-    return np.einsum("ii->i", square)
 
 
 def _width(width: Vector, asked: Vector) -> Vector:

@@ -10,6 +10,7 @@ from gradproof.core.compare import same
 from gradproof.core.finding import Finding, Status
 from gradproof.core.options import Options
 from gradproof.core.problem import Mode, Problem
+from gradproof.properties.trials import trials
 
 
 def repeatability(problem: Problem, options: Options) -> Iterator[Finding]:
@@ -34,10 +35,10 @@ def repeatability(problem: Problem, options: Options) -> Iterator[Finding]:
 
 
 def determinism(problem: Problem, options: Options) -> Iterator[Finding]:
-    """Apply the vjp again: differences beyond `nondet_tol` are a finding."""
-    if not (problem.has_graph and Mode.REVERSE in options.modes):
+    """Unless a trial has shown it already, apply the vjp twice: differences beyond `nondet_tol` are a finding."""
+    if not (problem.has_graph and Mode.REVERSE in options.modes) or trials(problem, options).exact:
         return
-    first, second = problem.pullback, problem.vjp(problem.cotangent)
+    first, second = problem.vjp(problem.cotangent), problem.vjp(problem.cotangent)
     if (first == second).all():
         return
     with np.errstate(invalid="ignore"):
@@ -48,7 +49,7 @@ def determinism(problem: Problem, options: Options) -> Iterator[Finding]:
         yield Finding(
             property="determinism",
             status=Status.WRONG,
-            input=problem.inputs.block_at(worst).index,
+            input=problem.inputs.block_at(worst).key,
             input_element=problem.inputs.place(worst).element,
             message=(
                 "Backward is not reentrant, i.e., running it again with the same inputs and the same grad_output "

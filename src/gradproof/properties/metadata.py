@@ -35,7 +35,7 @@ def _compare(block: Block, expected: Form, actual: Form, aspect: str, what: str)
         yield Finding(
             property="dtypes" if aspect == "dtype" else "metadata",
             status=Status.WRONG,
-            input=block.index if block.kind == "input" else None,
+            input=None if block.kind == "output" else block.key,
             output=block.index if block.kind == "output" else None,
             message=f"{what} has {flaw}: {block.label} has {aspect} {want}, its gradient {got}.",
         )

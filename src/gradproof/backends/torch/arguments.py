@@ -11,6 +11,8 @@ from typing import Any, cast
 import optree
 import torch
 
+from gradproof.backends.torch.keeper import Keeper
+
 _PLAIN = (torch.Tensor, int, float, complex, bool, str, type(None), slice)
 
 
@@ -45,11 +47,25 @@ class Call:
         self.function = function
         self._arguments, self._keywords = tuple(arguments), dict(keywords)
         self._spec: Any = None
+        self.keeper: Keeper | None = None
+        """Puts back, after each call, what it changed besides its outputs."""
         self.flat: list[Any] = list(self._arguments)
         self.origins = list(range(len(self._arguments)))
         """For each flat value, the number of the argument it came with; keywords count on."""
         if self._keywords or not all(map(_is_plain, self._arguments)):
             self._nest()
+        self._count = len(self.flat)
+        self.chosen: frozenset[int] | None = None
+        """The flat positions to differentiate with respect to; None: all that require a gradient."""
+
+    def kind(self, position: int) -> str:
+        """What a flat value is to the call."""
+        return "input"
+
+    def differentiable(self) -> list[int]:
+        """The flat positions of the tensors under test."""
+        positions = range(len(self.flat)) if self.chosen is None else sorted(self.chosen)
+        return [i for i in positions if _needs_gradient(self.flat[i])]
 
     def _nest(self) -> None:
         whole = (*self._arguments, *self._keywords.values())
@@ -63,27 +79,52 @@ class Call:
         self.flat, self._spec = _flatten(whole)  # not the dictionary itself: its keys would be sorted
 
     def __call__(self) -> Any:
-        return self.function(*self._arguments, **self._keywords)
+        return self._run(self.function, self._arguments, self._keywords)
 
     def with_values(self, replaced: Mapping[int, Any]) -> Any:
         """Call it with some flat positions replaced."""
-        flat = [replaced.get(i, value) for i, value in enumerate(self.flat)]
+        return self._run(self.function, *self._rebuilt(replaced))
+
+    def _run(self, function: Callable[..., Any], arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
+        if self.keeper is None:
+            return function(*arguments, **keywords)
+        try:
+            return function(*arguments, **keywords)
+        finally:
+            self.keeper.put_back()
+
+    def replace(self, position: int, value: Any) -> None:
+        """Put another value in a flat position, for good."""
+        arguments, keywords = self._rebuilt({position: value})
+        self._arguments, self._keywords = tuple(arguments), dict(keywords)
+        self.flat[position] = value
+
+    def _rebuilt(self, replaced: Mapping[int, Any]) -> tuple[Sequence[Any], Mapping[str, Any]]:
+        """The arguments and keywords with some flat positions replaced."""
+        flat = [replaced.get(i, value) for i, value in enumerate(self.flat[: self._count])]
         if self._spec is None:
-            return self.function(*flat)
-        values = optree.tree_unflatten(self._spec, flat)
+            return flat, {}
+        values: Any = optree.tree_unflatten(self._spec, flat)
         count = len(self._arguments)
-        return self.function(*values[:count], **dict(zip(self._keywords, values[count:], strict=True)))
+        return values[:count], dict(zip(self._keywords, values[count:], strict=True))
 
     def names(self) -> list[str]:
         """For each flat value, the name of its parameter, where Python knows it, and its place inside."""
         parameters = [*_parameter_names(self.function)[: len(self._arguments)]]
         parameters += [""] * (len(self._arguments) - len(parameters))
         parameters += self._keywords
-        names = [parameters[origin] for origin in self.origins]
+        names = [parameters[origin] for origin in self.origins[: self._count]]
         if self._spec is None:
             return names
         accessors = optree.treespec_accessors(self._spec)
         return [_join(name, accessor[1:]) for name, accessor in zip(names, accessors, strict=True)]
+
+    def label(self, position: int) -> str:
+        """What reports call a flat value."""
+        kind, name = self.kind(position), self.names()[position]
+        if kind != "input":
+            return f"{kind} `{name}`"
+        return f"input {self.origins[position]}" + (f" `{name}`" if name else "")
 
 
 def _needs_gradient(value: Any) -> bool:

@@ -29,6 +29,10 @@ class Leaf:
     def restore(self) -> None:
         self.write(self.base)
 
+    def is_untouched(self) -> bool:
+        """Whether the tensor holds what it held at first, bit for bit."""
+        return read(self.tensor).tobytes() == self.base.tobytes()
+
 
 class ArrayLeaf(Leaf):
     """A tensor in ordinary memory that NumPy can view: moving it is one copy."""
@@ -45,6 +49,9 @@ class ArrayLeaf(Leaf):
 
     def restore(self) -> None:
         np.copyto(self._view, self._original)
+
+    def is_untouched(self) -> bool:
+        return self._view.tobytes() == self._original.tobytes()
 
 
 class PackedLeaf(Leaf):
@@ -71,7 +78,7 @@ def make_leaf(tensor: torch.Tensor, position: int, block: Block) -> Leaf:
     return Leaf(tensor, position, block)
 
 
-def share_memory(leaves: list[Leaf]) -> bool:
+def move_together(leaves: list[Leaf]) -> bool:
     """Whether moving one leaf may move another."""
     storages = [leaf.tensor.untyped_storage().data_ptr() for leaf in leaves if not isinstance(leaf, PackedLeaf)]
     return len(set(storages)) < len(storages)

@@ -17,11 +17,24 @@ from torch.autograd import forward_ad
 from gradproof.backends.torch.arguments import Call, flatten_outputs
 from gradproof.backends.torch.batch import Batch, Ways, quiet_vmap
 from gradproof.backends.torch.coordinates import block, build, build_batch, form, read
-from gradproof.backends.torch.leaves import Leaf, PackedLeaf, make_leaf, share_memory
+from gradproof.backends.torch.layouts import arrange, possible
+from gradproof.backends.torch.leaves import Leaf, PackedLeaf, make_leaf, move_together
 from gradproof.backends.torch.pull import pull, pull_batch, undefined
 from gradproof.backends.torch.twin import Twin, find_twin, wide
 from gradproof.backends.torch.validate import validate_outputs
-from gradproof.core.problem import BatchFlaw, Cost, Form, Mode, OutputChangedError, Problem, random_probe
+from gradproof.backends.torch.watch import Watch, memory_of, saved_tensors, share_memory
+from gradproof.core.lazy import lazy
+from gradproof.core.problem import (
+    BatchFlaw,
+    Cost,
+    Form,
+    Layout,
+    Mode,
+    OutputChangedError,
+    Problem,
+    Pulled,
+    random_probe,
+)
 from gradproof.core.space import Block, Space
 from gradproof.core.types import Matrix, Vector
 
@@ -48,11 +61,12 @@ class TorchProblem(Problem):
         self._leaves = _find_leaves(call)
         self._sources = [leaf.tensor for leaf in self._leaves]
         self._packed = [leaf for leaf in self._leaves if isinstance(leaf, PackedLeaf)]
-        self.moves_together = share_memory(self._leaves)
+        self.moves_together = move_together(self._leaves)
         """Moving one input moves another: a tangent of one of them is not the derivative of moving it."""
         self.inputs = Space(tuple(leaf.block for leaf in self._leaves))
         self.point = np.concatenate([leaf.base for leaf in self._leaves]) if self._leaves else np.empty(0)
         self._gradients: list[torch.Tensor | None] | None = None
+        self._cotangent_memories: list[int] = []
         self._twin: Twin | None = None
         self._evaluations: dict[frozenset[int], Batch] = {}
         """Batches of evaluations, by the inputs that are left single in them."""
@@ -74,6 +88,9 @@ class TorchProblem(Problem):
         except BaseException:
             self._restore()
             raise
+        self._overwritten = tuple(leaf.block.label for leaf in self._leaves if not leaf.is_untouched())
+        if self._overwritten:
+            self._restore()
         if dense_outputs:
             validate_outputs(everything)
         tensors = [(i, o) for i, o in enumerate(everything) if isinstance(o, torch.Tensor)]
@@ -84,7 +101,7 @@ class TorchProblem(Problem):
         self._chosen = [i for i, _ in chosen]
         self._outputs = [o for _, o in chosen]
         self._signature = [(o.shape, o.dtype) for o in self._outputs]
-        self.outputs = Space(tuple(_row("output", self._chosen, [""] * len(chosen), self._outputs)))
+        self.outputs = Space(tuple(_row(["output"] * len(chosen), self._chosen, [""] * len(chosen), self._outputs)))
         self.value = self._collect(self._outputs)
 
     def batch_flaw(self, mode: Mode) -> BatchFlaw | None:
@@ -224,7 +241,9 @@ class TorchProblem(Problem):
         if not self.has_graph:
             return np.zeros(self.inputs.size)
         self.cost.vjps += 1
-        self._gradients = list(pull(self._outputs, self._sources, self._cotangents(cotangent)))
+        cotangents = self._cotangents(cotangent)
+        self._gradients = list(pull(self._outputs, self._sources, cotangents))
+        self._cotangent_memories = list(map(memory_of, cotangents))
         return self._gather(self._gradients)
 
     def vjp_many(self, cotangents: Matrix) -> Matrix:
@@ -253,6 +272,40 @@ class TorchProblem(Problem):
         self.cost.vjps += 1
         outputs = [undefined(o) if i in absent else o for i, o in enumerate(self._outputs)]
         return self._gather(list(pull(outputs, self._sources, self._cotangents(cotangent))))
+
+    @property
+    def layouts(self) -> frozenset[Layout]:
+        return possible(self._outputs)
+
+    def vjp_in(self, cotangent: Vector, layout: Layout) -> Pulled:
+        self.cost.vjps += 1
+        cotangents = [arrange(tensor, layout) for tensor in self._cotangents(cotangent)]
+        names = [f"the grad_output of {target.label}" for target in self.outputs.blocks]
+        watch = Watch([*zip(names, cotangents, strict=True), *self._saved])
+        gradient = self._gather(list(pull(self._outputs, self._sources, cotangents)))
+        touched = [leaf for leaf in self._leaves if not leaf.is_untouched()]
+        overwritten = (*(leaf.block.label for leaf in touched), *watch.changed())
+        for leaf in touched:
+            leaf.restore()
+        return Pulled(gradient, overwritten)
+
+    @lazy
+    def _saved(self) -> list[tuple[str, torch.Tensor]]:
+        return saved_tensors(self._outputs)
+
+    def overwritten_inputs(self) -> tuple[str, ...]:
+        return self._overwritten
+
+    def aliased_gradients(self) -> list[tuple[Block, str]]:
+        found: list[tuple[Block, str]] = []
+        others = [(f"{leaf.block.label} itself", leaf.tensor) for leaf in self._leaves]
+        for target, gradient in zip(self.inputs.blocks, self._gradients or (), strict=False):
+            if gradient is not None:
+                found += [(target, name) for name, other in others if share_memory(gradient, other)]
+                # autograd itself hands out one tensor, or the cotangent's memory, several times
+                if memory_of(gradient) not in self._cotangent_memories:
+                    others.append((f"the gradient of {target.label}", gradient))
+        return found
 
     def misshapen_gradients(self) -> list[tuple[Block, Form, Form]]:
         if self._gradients is None:
@@ -359,15 +412,15 @@ def _misshapen(
     ]
 
 
-def _row(kind: str, indices: list[int], names: list[str], tensors: list[torch.Tensor]) -> Iterator[Block]:
+def _row(kinds: list[str], indices: list[int], names: list[str], tensors: list[torch.Tensor]) -> Iterator[Block]:
     start = 0
-    for index, name, tensor in zip(indices, names, tensors, strict=True):
+    for kind, index, name, tensor in zip(kinds, indices, names, tensors, strict=True):
         yield (made := block(kind, index, name, tensor, start))
         start = made.stop
 
 
 def _find_leaves(call: Call) -> list[Leaf]:
-    found = [(i, v) for i, v in enumerate(call.flat) if isinstance(v, torch.Tensor) and v.requires_grad]
-    names = call.names()
-    blocks = _row("input", [call.origins[i] for i, _ in found], [names[i] for i, _ in found], [v for _, v in found])
-    return [make_leaf(tensor, position, made) for (position, tensor), made in zip(found, blocks, strict=True)]
+    found = call.differentiable()
+    names, tensors = call.names(), [call.flat[i] for i in found]
+    blocks = _row([call.kind(i) for i in found], [call.origins[i] for i in found], [names[i] for i in found], tensors)
+    return [make_leaf(tensor, i, made) for i, tensor, made in zip(found, tensors, blocks, strict=True)]

@@ -17,9 +17,7 @@ _MKLDNN: torch.layout = torch._mkldnn  # pyright: ignore[reportAttributeAccessIs
 
 def differentiable(call: Call) -> Iterator[tuple[int, torch.Tensor]]:
     """The tensors of a call that require a gradient, with the numbers of their arguments."""
-    for origin, value in zip(call.origins, call.flat, strict=True):
-        if isinstance(value, torch.Tensor) and value.requires_grad:
-            yield origin, value
+    return ((call.origins[i], call.flat[i]) for i in call.differentiable())
 
 
 def validate_inputs(call: Call, *, who: str, forward: bool, warn_precision: bool) -> None:
@@ -65,7 +63,7 @@ def validate_outputs(outputs: list[Any]) -> None:
 
 def overlaps(tensor: torch.Tensor) -> bool:
     """Whether two elements of a tensor share memory."""
-    if tensor.is_contiguous():
+    if tensor.layout is not torch.strided or tensor.is_contiguous():
         return False
     axes = sorted((stride, size) for stride, size in zip(tensor.stride(), tensor.shape, strict=True) if size > 1)
     reach = 0

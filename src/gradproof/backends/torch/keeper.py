@@ -1,0 +1,95 @@
+"""What a call changes besides its outputs, put back after each: the next one starts from the same state.
+
+So dropout draws the same numbers every time, and batch norm finds the same statistics: such functions are checked as
+they are. Random numbers drawn by a *backward* are not put back; they are noise, and reported as such.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Protocol
+
+import torch
+
+_Named = tuple[dict[str, torch.Tensor | None], dict[str, torch.Tensor | None]]
+"""The buffers of a module, as they may become, and as they were."""
+
+
+class Rewindable(Protocol):
+    """Random generators as they were before the call."""
+
+    def drawn_from(self) -> Iterator[Callable[[], None]]:
+        """How to rewind each generator whose state is another one by now."""
+        ...
+
+
+class Keeper:
+    """The state around a call: random generators, buffers and flags of modules, tensors that are only read."""
+
+    def __init__(self, function: Callable[..., Any], values: Sequence[Any], generators: Rewindable) -> None:
+        """`values` are the call's arguments; those that require no gradient are kept too."""
+        modules = [part for module in dict.fromkeys(_modules(function)) for part in module.modules()]
+        self._training = [(module, module.training) for module in modules]
+        named = [vars(module)["_buffers"] for module in modules]
+        self._buffers: list[_Named] = [(buffers, dict(buffers)) for buffers in named if buffers]
+        read = [value for value in values if isinstance(value, torch.Tensor) and not value.requires_grad]
+        buffers = [buffer for _, kept in self._buffers for buffer in kept.values() if buffer is not None]
+        self._tensors = [_Kept(tensor) for tensor in (*read, *buffers) if not tensor.is_inference()]
+        self._generators = generators
+        self._rewinds: list[Callable[[], None]] | None = None
+
+    def put_back(self) -> None:
+        """Undo what the last call changed. The first time, find out which generators it draws from."""
+        if self._rewinds is None:
+            self._rewinds = list(self._generators.drawn_from())
+        for rewind in self._rewinds:
+            rewind()
+        for kept in self._tensors:
+            kept.put_back()
+        for module, training in self._training:
+            module.training = training
+        for current, kept in self._buffers:
+            if [*map(id, current.values())] != [*map(id, kept.values())]:
+                current.clear()
+                current.update(kept)
+
+
+class _Kept:
+    """A tensor and a copy of it; its version says whether it was written to."""
+
+    def __init__(self, tensor: torch.Tensor) -> None:
+        self._tensor, self._version, self._copy = tensor, tensor._version, tensor.detach().clone()
+
+    def put_back(self) -> None:
+        if self._tensor._version != self._version:
+            self._tensor.data.copy_(self._copy)
+            self._version = self._tensor._version
+
+
+def _modules(function: Any) -> Iterator[torch.nn.Module]:
+    """The modules that a function is, belongs to, or refers to."""
+    if isinstance(function, torch.nn.Module):
+        yield function
+    elif isinstance(function, functools.partial):
+        for part in (function.func, *function.args, *function.keywords.values()):
+            yield from _modules(part)
+    else:
+        owner = getattr(function, "__self__", None)
+        if isinstance(owner, torch.nn.Module):
+            yield owner
+        yield from (value for value in _referred(function) if isinstance(value, torch.nn.Module))
+
+
+def _referred(function: Any) -> Iterator[Any]:
+    """The values that a Python function reads from around itself."""
+    function = getattr(function, "__func__", function)
+    code = getattr(function, "__code__", None)
+    if code is None:
+        return
+    for cell in function.__closure__ or ():
+        try:
+            yield cell.cell_contents
+        except ValueError:  # not filled yet
+            continue
+    yield from (function.__globals__.get(name) for name in code.co_names)

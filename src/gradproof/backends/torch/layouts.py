@@ -1,0 +1,66 @@
+"""Cotangents with the same values in other arrangements of memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+
+from gradproof.core.problem import Layout
+
+_CHANNELS_LAST = {4: torch.channels_last, 5: torch.channels_last_3d}
+_GAP = 3.0
+"""What lies between the elements of a slice: whoever reads it gets wrong numbers."""
+
+
+def possible(outputs: Sequence[torch.Tensor]) -> frozenset[Layout]:
+    """The layouts that make a difference for some output."""
+    shapes = [output for output in outputs if output.layout is torch.strided and output.numel() > 1]
+    found = {Layout.SLICED, Layout.EXPANDED} if shapes else set[Layout]()
+    if any(sum(size > 1 for size in output.shape) > 1 for output in shapes):
+        found.add(Layout.TRANSPOSED)
+    if any(output.dim() in _CHANNELS_LAST for output in shapes):
+        found.add(Layout.CHANNELS_LAST)
+    return frozenset(found)
+
+
+def arrange(tensor: torch.Tensor, layout: Layout) -> torch.Tensor:
+    """The tensor in a layout, where that makes a difference for it."""
+    if tensor.layout is not torch.strided or tensor.numel() < 2:
+        return tensor
+    return _ARRANGEMENTS[layout](tensor)
+
+
+def _expanded(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.reshape(-1)[:1].clone().reshape([1] * tensor.dim()).expand(tensor.shape)
+
+
+def _sliced(tensor: torch.Tensor) -> torch.Tensor:
+    *others, last = tensor.shape
+    buffer = torch.full((*others, 2 * last + 1), _GAP, dtype=tensor.dtype, device=tensor.device)
+    place = buffer[..., 1::2]
+    place.copy_(tensor)
+    return place
+
+
+def _transposed(tensor: torch.Tensor) -> torch.Tensor:
+    backwards = tuple(reversed(range(tensor.dim())))
+    return tensor.permute(backwards).contiguous().permute(backwards)
+
+
+def _channels_last(tensor: torch.Tensor) -> torch.Tensor:
+    memory = _CHANNELS_LAST.get(tensor.dim())
+    return _transposed(tensor) if memory is None else tensor.contiguous(memory_format=memory)
+
+
+def _contiguous(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor
+
+
+_ARRANGEMENTS: dict[Layout, Callable[[torch.Tensor], torch.Tensor]] = {
+    Layout.CONTIGUOUS: _contiguous,
+    Layout.EXPANDED: _expanded,
+    Layout.SLICED: _sliced,
+    Layout.TRANSPOSED: _transposed,
+    Layout.CHANNELS_LAST: _channels_last,
+}

@@ -1,0 +1,73 @@
+"""A watch on memory: who wrote to what was not theirs?
+
+Of large tensors no copy is kept: their bits are summed up as integers, which shows a change as well.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+
+_SMALL = 4096
+_BITS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+
+
+def fingerprint(tensor: torch.Tensor) -> int | bytes:
+    """What changes with any bit of a tensor's memory, gaps between its elements included."""
+    if tensor.layout is not torch.strided or not tensor.numel():
+        return 0
+    storage = tensor.untyped_storage()
+    if tensor.is_cpu and storage.nbytes() <= _SMALL:
+        return ctypes.string_at(storage.data_ptr(), storage.nbytes())
+    whole = tensor.detach().as_strided((storage.nbytes() // tensor.element_size(),), (1,), 0)
+    if whole.is_complex():
+        whole = torch.view_as_real(whole)
+    return int(whole.view(_BITS[whole.element_size()]).sum())
+
+
+class Watch:
+    """Fingerprints of named tensors, to be compared later."""
+
+    def __init__(self, tensors: Sequence[tuple[str, torch.Tensor]]) -> None:
+        self._before = [(name, tensor, fingerprint(tensor)) for name, tensor in tensors]
+
+    def changed(self) -> Iterator[str]:
+        """The names of those that were written to since."""
+        return (name for name, tensor, before in self._before if fingerprint(tensor) != before)
+
+
+def saved_tensors(outputs: Sequence[torch.Tensor]) -> list[tuple[str, torch.Tensor]]:
+    """What custom Functions in the graph of these outputs saved for backward, with names.
+
+    Of PyTorch's own nodes nothing is listed: nobody else can write to what they saved without being noticed.
+    """
+    found: list[tuple[str, torch.Tensor]] = []
+    seen: set[Any] = set()
+    waiting: list[Any] = [output.grad_fn for output in outputs if output.grad_fn is not None]
+    while waiting:
+        node = waiting.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        waiting += [following for following, _ in node.next_functions if following is not None]
+        if isinstance(node, torch.autograd.function.BackwardCFunction):
+            name = f"a tensor that {type(node).__name__.removesuffix('Backward')} saved for backward"
+            found += [(name, tensor) for tensor in _unpacked(node)]
+    return found
+
+
+def _unpacked(node: Any) -> list[torch.Tensor]:
+    return [tensor for tensor in node.saved_tensors if isinstance(tensor, torch.Tensor)]
+
+
+def memory_of(tensor: torch.Tensor) -> int:
+    """Where the memory of a dense tensor begins, 0 where there is none to speak of."""
+    return tensor.untyped_storage().data_ptr() if tensor.layout is torch.strided and tensor.numel() else 0
+
+
+def share_memory(first: torch.Tensor, second: torch.Tensor) -> bool:
+    """Whether two different tensors lie in the same memory."""
+    return first is not second and first.device == second.device and memory_of(first) == memory_of(second) != 0
