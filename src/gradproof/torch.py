@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import functools
 import math
+import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from importlib.metadata import version
 from typing import Any
 
 import torch
@@ -21,6 +23,8 @@ from gradproof.api import explain, investigate
 from gradproof.backends import as_arguments
 from gradproof.backends.torch import jacobians
 from gradproof.backends.torch.arguments import Call, flatten_outputs
+from gradproof.backends.torch.comparison import compare_calls
+from gradproof.backends.torch.coverage import left_out
 from gradproof.backends.torch.problem import TorchProblem
 from gradproof.backends.torch.pull import pull
 from gradproof.backends.torch.second import FirstDerivative, connected, draw_cotangents
@@ -29,11 +33,13 @@ from gradproof.backends.torch.validate import differentiable, validate_inputs
 from gradproof.core.finding import Finding, Status
 from gradproof.core.options import Options, Strategy
 from gradproof.core.problem import Mode
+from gradproof.core.report import Report, Spent
 from gradproof.properties import DEFAULT
 
 __all__ = [
     "GradcheckError",
     "NonDifferentiableWarning",
+    "compare",
     "get_analytical_jacobian",
     "get_numerical_jacobian",
     "get_numerical_jacobian_wrt_specific_input",
@@ -224,6 +230,46 @@ def gradgradcheck(
         check_backward_ad=check_rev_over_rev,
         fast_mode=fast_mode,
         masked=masked,
+    )
+
+
+def compare(
+    func: Callable[..., Any],
+    reference: Callable[..., Any],
+    inputs: Any,
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    seed: int = 0,
+) -> Report:
+    """Outputs and gradients of `func`, a kernel, against those of `reference` at the same inputs.
+
+    The allowed difference comes from the dtype and from how far the reference itself is from a float64 evaluation of
+    it; each finding says which of the two is further from that truth. Nothing raises for a difference: the report
+    says what differs.
+
+    >>> x = torch.rand(100, dtype=torch.float32, requires_grad=True)
+    >>> compare(lambda x: x.exp() / x.exp().sum(), lambda x: torch.softmax(x, 0), x).verdict.name
+    'PASS'
+    >>> compare(lambda x: 1.001 * x, lambda x: 1.0 * x, x).findings[0].output
+    0
+    """
+    started = time.perf_counter()
+    arguments, keywords = as_arguments(inputs), dict(kwargs or {})
+    call, other = (Call(function, arguments, keywords) for function in (func, reference))
+    validate_inputs(call, who="compare", forward=False, warn_precision=False)
+    tensors = [tensor for _, tensor in differentiable(call)]
+    with preserved(tensors, call), preserved(tensors, other):
+        findings, cost = compare_calls(call, other, seed)
+    return Report(
+        findings=tuple(findings),
+        modes=(Mode.REVERSE,),
+        covered=tuple(call.label(i) for i in call.differentiable()),
+        entries=0,
+        certificate=None,
+        cost=Spent(cost.evaluations, cost.vjps, cost.jvps, time.perf_counter() - started),
+        seed=seed,
+        versions=tuple((name, version(name)) for name in ("gradproof", "numpy", "torch")),
+        not_covered=left_out(call),
     )
 
 

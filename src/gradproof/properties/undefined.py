@@ -15,6 +15,8 @@ from gradproof.core.types import Vector
 
 _REVERSE = "Expected backward function to handle undefined output grads: "
 _FORWARD = "Expected forward AD to treat an undefined tangent as zeros: "
+# Patterns tried of a space's blocks, besides all together.
+_MOST = 8
 
 
 def undefined(problem: Problem, options: Options) -> Iterator[Finding]:
@@ -33,8 +35,10 @@ def undefined(problem: Problem, options: Options) -> Iterator[Finding]:
 
 
 def _patterns(count: int, *, with_all: bool) -> list[frozenset[int]]:
-    single = [frozenset({i}) for i in range(count)] if count > 1 else []
-    return [*single, frozenset(range(count))] if with_all else single
+    """Each block in turn; where there are many, several at a time."""
+    parts = np.array_split(np.arange(count), min(count, _MOST)) if count > 1 else []
+    some = [frozenset(part.tolist()) for part in parts]
+    return [*some, frozenset(range(count))] if with_all else some
 
 
 def _try(

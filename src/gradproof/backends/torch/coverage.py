@@ -42,7 +42,7 @@ def left_out(call: Call) -> tuple[str, ...]:
 
 
 def _reasons(kind: str, value: object) -> Iterable[str]:
-    if kind == "buffer":
+    if kind == "buffer" or value is None:
         return
     if not isinstance(value, torch.Tensor):
         yield f"{type(value).__name__}, not differentiable"

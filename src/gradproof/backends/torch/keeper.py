@@ -35,18 +35,17 @@ class Keeper:
         self._buffers: list[_Named] = [(buffers, dict(buffers)) for buffers in named if buffers]
         read = [value for value in values if isinstance(value, torch.Tensor) and not value.requires_grad]
         buffers = [buffer for _, kept in self._buffers for buffer in kept.values() if buffer is not None]
-        self._tensors = [_Kept(tensor) for tensor in (*read, *buffers) if not tensor.is_inference()]
+        self._tensors = [_Kept(tensor) for tensor in (*read, *buffers) if _is_plain(tensor)]
         self._generators = generators
         self._rewinds: list[Callable[[], None]] | None = None
 
     def put_back(self) -> None:
-        """Undo what the last call changed. The first time, find out which generators it draws from."""
+        """Undo what the last call changed. After the first, only what that one was seen to change."""
         if self._rewinds is None:
             self._rewinds = list(self._generators.drawn_from())
+            self._rewinds += [kept.put_back for kept in self._tensors if kept.has_changed()]
         for rewind in self._rewinds:
             rewind()
-        for kept in self._tensors:
-            kept.put_back()
         for module, training in self._training:
             module.training = training
         for current, kept in self._buffers:
@@ -54,17 +53,27 @@ class Keeper:
                 current.clear()
                 current.update(kept)
 
+    def close(self) -> None:
+        """Put back whatever any call changed."""
+        self._rewinds = None
+        self.put_back()
+
 
 class _Kept:
-    """A tensor and a copy of it; its version says whether it was written to."""
+    """A tensor and a copy of it. Its version does not tell whether it was written to: batch norm goes around it."""
 
     def __init__(self, tensor: torch.Tensor) -> None:
-        self._tensor, self._version, self._copy = tensor, tensor._version, tensor.detach().clone()
+        self._tensor, self._copy = tensor, tensor.detach().clone()
+
+    def has_changed(self) -> bool:
+        return not torch.equal(self._tensor.detach(), self._copy)
 
     def put_back(self) -> None:
-        if self._tensor._version != self._version:
-            self._tensor.data.copy_(self._copy)
-            self._version = self._tensor._version
+        self._tensor.data.copy_(self._copy)
+
+
+def _is_plain(tensor: torch.Tensor) -> bool:
+    return tensor.layout is torch.strided and not tensor.is_inference() and not tensor.is_quantized
 
 
 def _modules(function: Any) -> Iterator[torch.nn.Module]:

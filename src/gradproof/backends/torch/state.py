@@ -103,7 +103,8 @@ class preserved:  # noqa: N801 (used as a function, in a with statement)
 
     def __exit__(self, *_: object) -> None:
         torch.set_grad_enabled(self._grad_mode)
-        if self._call is not None:
+        if self._call is not None and self._call.keeper is not None:
+            self._call.keeper.close()
             self._call.keeper = None
         self._generators.rewind()
         for tensor, flag in zip(self._tensors, self._flags, strict=True):

@@ -9,6 +9,7 @@ import ctypes
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 
 _SMALL = 4096
@@ -65,9 +66,22 @@ def _unpacked(node: Any) -> list[torch.Tensor]:
 
 def memory_of(tensor: torch.Tensor) -> int:
     """Where the memory of a dense tensor begins, 0 where there is none to speak of."""
-    return tensor.untyped_storage().data_ptr() if tensor.layout is torch.strided and tensor.numel() else 0
+    if tensor.layout is not torch.strided or not tensor.numel() or tensor._is_zerotensor():
+        return 0
+    return tensor.untyped_storage().data_ptr()
 
 
 def share_memory(first: torch.Tensor, second: torch.Tensor) -> bool:
-    """Whether two different tensors lie in the same memory."""
-    return first is not second and first.device == second.device and memory_of(first) == memory_of(second) != 0
+    """Whether two different tensors have an element in common. Parts of one tensor side by side have none."""
+    if first is second or first.device != second.device or not memory_of(first) == memory_of(second) != 0:
+        return False
+    try:
+        return np.shares_memory(_array(first), _array(second))
+    except (RuntimeError, TypeError):  # on another device, or lazily conjugated
+        return first.data_ptr() == second.data_ptr()
+
+
+def _array(tensor: torch.Tensor) -> Any:
+    """The memory of a tensor, as integers that NumPy understands."""
+    plain = torch.view_as_real(tensor.detach()) if tensor.is_complex() else tensor.detach()
+    return plain.view(_BITS[plain.element_size()]).numpy()
