@@ -102,7 +102,7 @@ def gradcheck(
     call = Call(func, as_arguments(inputs), {})
     validate_inputs(call, who="gradcheck", forward=check_forward_ad, warn_precision=True)
     with preserved([tensor for _, tensor in differentiable(call)]):
-        problem = TorchProblem(call, least_batch=least_batch, dense_outputs=True)
+        problem = TorchProblem(call, masked=bool(masked), least_batch=least_batch, dense_outputs=True)
         chosen = options.for_size(problem.inputs.size, problem.outputs.size)
         if chosen is not options:
             _warn_of_probes(problem)

@@ -13,7 +13,6 @@ import numpy as np
 import torch
 
 from gradproof.core.problem import Form
-from gradproof.core.space import Block
 from gradproof.core.types import Matrix, Vector
 
 
@@ -55,11 +54,6 @@ def _shaped(coordinates: Matrix, like: torch.Tensor, batch: tuple[int, ...]) -> 
 def resolution(dtype: torch.dtype) -> float:
     """The relative spacing of a dtype's numbers."""
     return torch.finfo(dtype).eps
-
-
-def block(kind: str, index: int, name: str, tensor: torch.Tensor, start: int) -> Block:
-    """The block of a tensor whose first coordinate is `start`."""
-    return Block(kind, index, name, tuple(tensor.shape), 1 + tensor.is_complex(), start, resolution(tensor.dtype))
 
 
 def form(tensor: torch.Tensor) -> Form:
