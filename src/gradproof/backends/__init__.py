@@ -21,6 +21,10 @@ class Session(Protocol):
         """The call as a Problem. Calls the function."""
         ...
 
+    def second(self, seed: int) -> Problem:
+        """The first derivative of the call as a Problem. Calls the function."""
+        ...
+
     def modes(self, problem: Problem) -> tuple[Mode, ...]:
         """The modes that the call supports."""
         ...
@@ -36,9 +40,12 @@ class Backend(Protocol):
         ...
 
     def session(
-        self, func: Callable[..., Any], arguments: Sequence[Any], keywords: Mapping[str, Any]
+        self, func: Callable[..., Any], arguments: Sequence[Any], keywords: Mapping[str, Any], *, masked: bool
     ) -> AbstractContextManager[Session]:
-        """Refuse what cannot be checked, then keep the user's state safe until the end."""
+        """Refuse what cannot be checked, then keep the user's state safe until the end.
+
+        `masked`: of sparse arrays only the specified elements count.
+        """
         ...
 
 

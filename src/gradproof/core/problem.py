@@ -14,7 +14,7 @@ import numpy as np
 
 from gradproof.core.certificate import Certificate
 from gradproof.core.space import Block, Space
-from gradproof.core.types import Matrix, Vector
+from gradproof.core.types import Indices, Matrix, Vector
 
 
 class Mode(enum.Enum):
@@ -91,6 +91,11 @@ class Problem(ABC):
     """What the comparisons made so far were able to see."""
     has_graph: bool
     """False when no output is connected to an input: the claimed derivative is zero."""
+
+    @property
+    def paired(self) -> Indices | None:
+        """Where the outputs are the gradient of one real number: the input coordinate of each."""
+        return None
 
     @abstractmethod
     def evaluate(self, point: Vector) -> Vector:

@@ -15,6 +15,7 @@ from gradproof.properties.determinism import determinism, repeatability
 from gradproof.properties.jacobian import jacobian
 from gradproof.properties.linearity import linearity
 from gradproof.properties.metadata import dtypes, metadata
+from gradproof.properties.symmetry import symmetry
 from gradproof.properties.undefined import undefined
 from gradproof.properties.unused import unused
 
@@ -31,6 +32,7 @@ PROPERTIES: dict[str, Property] = {
     "batched_reverse": batched_reverse,
     "linearity": linearity,
     "undefined": undefined,
+    "symmetry": symmetry,
 }
 
 EXPLANATIONS = ("repeatability", "determinism")

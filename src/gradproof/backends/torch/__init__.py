@@ -1,4 +1,4 @@
-"""PyTorch: dense tensors of any dtype and strides, reverse and forward mode, batches through vmap."""
+"""PyTorch: tensors of any dtype, strides and layout, reverse and forward mode, batches through vmap."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import Any
 import torch
 
 from gradproof.backends.torch.arguments import Call, flatten_outputs
-from gradproof.backends.torch.problem import TorchProblem
+from gradproof.backends.torch.problem import TorchProblem, find_leaves
+from gradproof.backends.torch.second import FirstDerivative, NamedSecondProblem, connected, draw_cotangents
 from gradproof.backends.torch.state import preserved
 from gradproof.backends.torch.validate import differentiable, validate_inputs
 from gradproof.core.problem import Mode, Problem
@@ -25,15 +26,32 @@ def recognises(values: Sequence[Any]) -> bool:
 class TorchSession:
     """One check of one call of a PyTorch function."""
 
-    def __init__(self, call: Call) -> None:
-        self._call = call
+    def __init__(self, call: Call, masked: bool) -> None:
+        self._call, self._masked = call, masked
 
     def problem(self, seed: int) -> TorchProblem:
-        return TorchProblem(self._call, seed=seed)
+        return TorchProblem(self._call, seed=seed, masked=self._masked)
+
+    def second(self, seed: int) -> TorchProblem:
+        call = self._call
+        cotangents = draw_cotangents(first_outputs(call), noncontiguous=False)
+        derivative = FirstDerivative(call.function, call.arguments, cotangents, call.keywords)
+        second = Call(derivative, (*call.arguments, *cotangents), call.keywords)
+        return NamedSecondProblem(second, seed=seed, masked=self._masked)
 
     def modes(self, problem: Problem) -> tuple[Mode, ...]:
-        forward = not (isinstance(problem, TorchProblem) and problem.moves_together) and _has_forward(problem)
+        forward = not (isinstance(problem, TorchProblem) and problem.has_no_tangents) and _has_forward(problem)
         return (Mode.REVERSE, Mode.FORWARD) if forward else (Mode.REVERSE,)
+
+
+def first_outputs(call: Call) -> list[torch.Tensor]:
+    """The outputs of a call that have a graph; what the call does to its inputs is undone."""
+    leaves = find_leaves(call, masked=True)
+    try:
+        return connected(call())
+    finally:
+        for leaf in leaves:
+            leaf.restore()
 
 
 def _has_forward(problem: Problem) -> bool:
@@ -50,8 +68,10 @@ def _has_forward(problem: Problem) -> bool:
 
 
 @contextmanager
-def session(func: Callable[..., Any], arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Generator[TorchSession]:
+def session(
+    func: Callable[..., Any], arguments: Sequence[Any], keywords: Mapping[str, Any], *, masked: bool
+) -> Generator[TorchSession]:
     call = Call(func, arguments, keywords)
     validate_inputs(call, who="gradproof.check", forward=False, warn_precision=False)
     with preserved([tensor for _, tensor in differentiable(call)]):
-        yield TorchSession(call)
+        yield TorchSession(call, masked)

@@ -74,6 +74,11 @@ class TorchProblem(Problem):
             self.value = self.evaluate(self.point)
         self._prepare_batches(least_batch)
 
+    @property
+    def has_no_tangents(self) -> bool:
+        """Whether forward mode cannot be compared: torch has dual tensors of strided memory only, and see above."""
+        return self.moves_together or not all(leaf.frame.batches for leaf in self._leaves)
+
     def _start(self, dense_outputs: bool) -> None:
         """The first call: which outputs count, and their graph, which every vjp uses."""
         self.cost.evaluate()

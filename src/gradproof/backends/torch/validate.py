@@ -41,7 +41,7 @@ def validate_inputs(call: Call, *, who: str, forward: bool, warn_precision: bool
             warnings.warn(
                 f"Input #{index} requires gradient and is not a double precision floating point or complex, but "
                 f"{tensor.dtype}: the check can see no more than that precision resolves.",
-                stacklevel=3,
+                stacklevel=4,
             )
         if forward and tensor.layout is not torch.strided:
             kind = "an MKLDNN" if tensor.layout is MKLDNN else f"a {layout_name(tensor)}"
