@@ -14,7 +14,7 @@ from gradproof.backends import Session, as_arguments, find_backend
 from gradproof.core.certificate import Certificate
 from gradproof.core.finding import Finding, Status
 from gradproof.core.options import Options, Strategy
-from gradproof.core.problem import BudgetExhausted, Mode, Problem
+from gradproof.core.problem import BudgetExhausted, MisshapenGradientError, Mode, Problem
 from gradproof.core.report import Report, Spent
 from gradproof.properties import DEFAULT, EXPLANATIONS, PROPERTIES
 
@@ -134,15 +134,18 @@ def investigate(problem: Problem, options: Options) -> Iterator[list[Finding]]:
             except BudgetExhausted:
                 findings.append(_exhausted(name))
             except Exception as error:
-                findings.append(raised(name, error))
-            yield findings
-            if findings and findings[-1].status is Status.RAISED:
+                misshapen = isinstance(error, MisshapenGradientError)
+                yield [*findings, _refused(error) if misshapen else raised(name, error)]
                 return
+            yield findings
 
 
 def explain(problem: Problem, options: Options) -> list[Finding]:
     """What may stand behind a wrong Jacobian, apart from a wrong formula."""
-    return [finding for name in EXPLANATIONS for finding in PROPERTIES[name](problem, options)]
+    try:
+        return [finding for name in EXPLANATIONS for finding in PROPERTIES[name](problem, options)]
+    except MisshapenGradientError:  # which is explanation enough
+        return []
 
 
 def raised(name: str, error: Exception) -> Finding:
@@ -152,6 +155,13 @@ def raised(name: str, error: Exception) -> Finding:
         status=Status.RAISED,
         message=f"While `{name}` was checked, user code raised {type(error).__name__}: {error}",
         cause=error,
+    )
+
+
+def _refused(error: MisshapenGradientError) -> Finding:
+    """The finding for a gradient that the framework itself does not take."""
+    return Finding(
+        property="metadata", status=Status.WRONG, message=f"Gradient has incorrect layout: {error}.", cause=error
     )
 
 

@@ -25,7 +25,7 @@ from gradproof.backends.torch.problem import TorchProblem
 from gradproof.backends.torch.pull import pull
 from gradproof.backends.torch.second import FirstDerivative, SecondProblem, draw_cotangents
 from gradproof.backends.torch.state import preserved
-from gradproof.backends.torch.strided import StridedFunction
+from gradproof.backends.torch.strided import StridedFunction, StridedOutputs
 from gradproof.backends.torch.validate import differentiable, validate_inputs, validate_outputs
 from gradproof.core.finding import Finding, Status
 from gradproof.core.options import Options, Strategy
@@ -234,7 +234,8 @@ def as_sparse_gradcheck(gradcheck: Callable[..., Any]) -> Callable[..., Any]:
     """Extend a `gradcheck` or `gradgradcheck`, ours or torch's, to functions that take or return sparse tensors.
 
     What it is given are the values of the sparse inputs, all of them strided, and sparse outputs made strided. Without
-    `masked=True` every element of a sparse input has a value.
+    `masked=True` every element of a sparse input has a value. Only our own `gradgradcheck` gets the sparse inputs
+    themselves: torch cannot differentiate the construction of a sparse tensor twice.
 
     >>> x = torch.eye(3, dtype=torch.float64).to_sparse().requires_grad_()
     >>> as_sparse_gradcheck(gradcheck)(lambda x: x * 2, (x,), masked=True)
@@ -243,11 +244,24 @@ def as_sparse_gradcheck(gradcheck: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(gradcheck)
     def gradcheck_of_sparse(func: Callable[..., Any], inputs: Any, *rest: Any, **options: Any) -> Any:
-        strided = StridedFunction(func, as_arguments(inputs), bool(options.pop("masked", False)))
-        more = {name: strided.strided(value) if name == "grad_outputs" else value for name, value in options.items()}
-        return gradcheck(strided, strided.arguments, *map(strided.strided, rest), **more)
+        masked = bool(options.pop("masked", False))
+        if _unwrapped(gradcheck) is gradgradcheck:
+            strided = StridedOutputs(func, as_arguments(inputs), masked)
+            options["masked"] = True  # what is to be looked at has a value by now
+        else:
+            strided = StridedFunction(func, as_arguments(inputs), masked)
+        if "grad_outputs" in options:
+            options["grad_outputs"] = strided.strided(options["grad_outputs"])
+        return gradcheck(strided, strided.arguments, *map(strided.strided, rest), **options)
 
     return gradcheck_of_sparse
+
+
+def _unwrapped(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function behind partial applications."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    return function
 
 
 def get_numerical_jacobian(

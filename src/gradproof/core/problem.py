@@ -31,6 +31,10 @@ class OutputChangedError(RuntimeError):
     """The function returned another number of outputs, another shape or another dtype than at the point itself."""
 
 
+class MisshapenGradientError(RuntimeError):
+    """The framework does not take a gradient because of its form; `str` says which and why."""
+
+
 class BudgetExhausted(Exception):  # noqa: N818 (not an error: the check ends undecided)
     """The check has cost as much as it may."""
 

@@ -34,7 +34,7 @@ class TorchSession:
 
     def second(self, seed: int) -> TorchProblem:
         call = self._call
-        cotangents = draw_cotangents(first_outputs(call), noncontiguous=False)
+        cotangents = draw_cotangents(first_outputs(call), noncontiguous=False, masked=self._masked)
         derivative = FirstDerivative(call.function, call.arguments, cotangents, call.keywords)
         second = Call(derivative, (*call.arguments, *cotangents), call.keywords)
         return NamedSecondProblem(second, seed=seed, masked=self._masked)

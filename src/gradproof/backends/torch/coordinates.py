@@ -8,9 +8,11 @@ cotangents and tangents.
 from __future__ import annotations
 
 import functools
+from typing import Any, cast
 
 import numpy as np
 import torch
+from torch.masked import MaskedTensor
 
 from gradproof.core.problem import Form
 from gradproof.core.types import Matrix, Vector
@@ -26,8 +28,9 @@ def read(tensor: torch.Tensor) -> Vector:
         tensor = tensor.detach().to(torch.float64)
     try:
         return tensor.detach().numpy().reshape(-1)
-    except (RuntimeError, TypeError):  # on another device, or lazily negated or zero
-        return tensor.numpy(force=True).reshape(-1)
+    except (RuntimeError, TypeError):  # on another device, lazily negated or zero, or masked
+        plain = cast(Any, tensor.detach()).to_tensor(0.0) if isinstance(tensor, MaskedTensor) else tensor
+        return plain.numpy(force=True).reshape(-1)
 
 
 def build(coordinates: Vector, like: torch.Tensor) -> torch.Tensor:

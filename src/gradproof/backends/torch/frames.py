@@ -20,7 +20,7 @@ import torch
 from torch.masked import MaskedTensor, masked_tensor
 
 from gradproof.backends.torch.coordinates import build, form, read, resolution
-from gradproof.backends.torch.sparse import LAYOUTS, Pattern, gather, layout_name, look_up, scatter
+from gradproof.backends.torch.sparse import BLOCKED, LAYOUTS, Pattern, gather, layout_name, look_up, scatter
 from gradproof.core.problem import Form
 from gradproof.core.space import Block, Elements
 from gradproof.core.types import Indices, Vector
@@ -37,6 +37,8 @@ class Frame:
     """Which elements of the shape these are; None: all, in order."""
     batches = True
     """Whether vmap can carry such tensors."""
+    can_be_undefined = True
+    """Whether torch can put zeros in place of a gradient that is not there."""
 
     def __init__(self, model: torch.Tensor) -> None:
         self.model = model
@@ -95,6 +97,7 @@ class _SparseFrame(Frame):
         super().__init__(model)
         self.parts = 1 + model.is_complex()
         self._pattern = Pattern.of(model)
+        self.can_be_undefined = model.layout not in BLOCKED
 
     def mismatch(self, tensor: torch.Tensor) -> tuple[Form, Form] | None:
         """A gradient may be strided; if it is sparse, then of the same layout, with dimensions divided alike."""
@@ -110,9 +113,9 @@ class WholeFrame(_SparseFrame):
 
     def __init__(self, model: torch.Tensor) -> None:
         super().__init__(model)
-        hole = np.ones(model.numel(), dtype=np.intp)
-        hole[self._pattern.flat()] = 0
-        self.elements = Elements(np.arange(len(hole)), (_SPECIFIED, _UNSPECIFIED), hole)
+        self.hole = np.ones(model.numel(), dtype=np.intp)
+        self.hole[self._pattern.flat()] = 0
+        self.elements = Elements(np.arange(len(self.hole)), (_SPECIFIED, _UNSPECIFIED), self.hole)
 
     @functools.cached_property
     def _whole(self) -> tuple[Pattern, Indices]:
@@ -127,10 +130,10 @@ class WholeFrame(_SparseFrame):
 class PatternFrame(_SparseFrame):
     """The specified elements of a sparse tensor. Nothing else exists: no gradient there is looked at."""
 
-    def __init__(self, model: torch.Tensor) -> None:
+    def __init__(self, model: torch.Tensor, elements: Elements | None = None) -> None:
         super().__init__(model)
-        self._flat = self._pattern.flat()
-        self.elements = Elements(self._flat, (_SPECIFIED,))
+        elements = elements or Elements(self._pattern.flat(), (_SPECIFIED,))
+        self.elements, self._flat = elements, elements.flat
 
     def read(self, tensor: torch.Tensor) -> Vector:
         wanted = self._flat
@@ -181,7 +184,7 @@ def _mask_of(tensor: torch.Tensor) -> torch.Tensor:
 def input_frame(tensor: torch.Tensor, masked: bool) -> Frame:
     """The frame of an input. Elements that a sparse tensor stores twice are two coordinates under a mask."""
     if tensor.layout in LAYOUTS:
-        return PatternFrame(tensor) if masked else WholeFrame(tensor)
+        return PatternFrame(tensor, getattr(tensor, _PLACES, None)) if masked else WholeFrame(tensor)
     if tensor.layout is MKLDNN:
         return PackedFrame(tensor)
     if isinstance(tensor, MaskedTensor):
@@ -197,17 +200,18 @@ def output_frame(tensor: torch.Tensor, masked: bool) -> Frame:
     return Frame(tensor) if tensor.layout is MKLDNN else input_frame(tensor, masked)
 
 
-def stored_values(tensor: torch.Tensor, masked: bool) -> tuple[Pattern, torch.Tensor]:
-    """A sparse tensor as a pattern and a strided tensor of its values, that names its elements as the sparse one does.
+def without_holes(tensor: torch.Tensor) -> torch.Tensor:
+    """A sparse tensor that stores every element, and knows which ones this one does."""
+    frame = WholeFrame(tensor)
+    whole = frame.build(frame.read(tensor))
+    flat = Pattern.of(whole).flat()
+    setattr(whole, _PLACES, Elements(flat, (_SPECIFIED, _UNSPECIFIED), frame.hole[flat]))
+    return whole
 
-    Under a mask the values share the memory of the sparse tensor; without, they are those of a copy without holes.
-    """
-    frame = input_frame(tensor, masked)
-    whole = tensor if masked else frame.build(frame.read(tensor))
-    pattern = Pattern.of(whole)
-    values = pattern.model
-    flat = pattern.flat()
-    known = frame.elements
-    remark_of = None if masked or known is None or known.remark_of is None else known.remark_of[flat]
-    setattr(values, _PLACES, (tuple(tensor.shape), Elements(flat, (_SPECIFIED, _UNSPECIFIED), remark_of)))
-    return pattern, values
+
+def values_in_place(tensor: torch.Tensor) -> tuple[Pattern, torch.Tensor]:
+    """A sparse tensor as a pattern and its values: a strided tensor of the same memory and names of elements."""
+    frame = PatternFrame(tensor, getattr(tensor, _PLACES, None))
+    pattern = Pattern.of(tensor)
+    setattr(pattern.model, _PLACES, (frame.shape, frame.elements))
+    return pattern, pattern.model

@@ -71,6 +71,7 @@ class TorchProblem(Problem):
             self._twin = find_twin(call, self._leaves, self.point, self._chosen, self._outputs)
         if self._twin is not None:
             self.evaluates_in = 2.0**-52
+        if self._twin is not None or self._stand_ins:  # what is compared with neighbours must be computed as they are
             self.value = self.evaluate(self.point)
         self._prepare_batches(least_batch)
 
@@ -296,7 +297,10 @@ class TorchProblem(Problem):
 
     def vjp_undefined(self, cotangent: Vector, absent: frozenset[int]) -> Vector:
         self.cost.vjps += 1
-        outputs = [undefined(o) if i in absent else o for i, o in enumerate(self._outputs)]
+        outputs = [
+            undefined(output) if i in absent and frame.can_be_undefined else output
+            for i, (output, frame) in enumerate(zip(self._outputs, self._frames, strict=True))
+        ]
         return self._gather(list(pull(outputs, self._sources, self._cotangents(cotangent))))
 
     def misshapen_gradients(self) -> list[tuple[Block, Form, Form]]:

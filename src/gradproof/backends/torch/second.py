@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from gradproof.backends.torch.arguments import Call, flatten_outputs, parameter_names
-from gradproof.backends.torch.frames import output_frame
+from gradproof.backends.torch.frames import Frame, output_frame
 from gradproof.backends.torch.leaves import Leaf
 from gradproof.backends.torch.problem import TorchProblem
 from gradproof.backends.torch.pull import pull
@@ -28,17 +28,27 @@ def connected(output: Any) -> list[torch.Tensor]:
     return [o for o in flatten_outputs(output) if isinstance(o, torch.Tensor) and o.requires_grad]
 
 
-def draw_cotangents(outputs: Sequence[torch.Tensor], *, noncontiguous: bool) -> list[torch.Tensor]:
-    """Random cotangents in [-1, 1] from a private generator, strided with gaps if asked."""
+def draw_cotangents(
+    outputs: Sequence[torch.Tensor], *, noncontiguous: bool, masked: bool = False
+) -> list[torch.Tensor]:
+    """Random cotangents in [-1, 1] from a private generator, strided with gaps if asked.
+
+    Those of sparse outputs are sparse: without a mask they store every element.
+    """
     generator = torch.Generator().manual_seed(_SEED)
-    return [_draw(output, generator, noncontiguous).requires_grad_() for output in outputs]
+    frames = [output_frame(output, masked) for output in outputs]
+    return [
+        (_draw(frame.model, generator, noncontiguous) if frame.batches else _draw_in(frame, generator)).requires_grad_()
+        for frame in frames
+    ]
+
+
+def _draw_in(frame: Frame, generator: torch.Generator) -> torch.Tensor:
+    size = frame.block("output", 0, "", 0).size
+    return frame.build((torch.rand(size, generator=generator, dtype=torch.float64) * 2 - 1).numpy())
 
 
 def _draw(output: torch.Tensor, generator: torch.Generator, noncontiguous: bool) -> torch.Tensor:
-    frame = output_frame(output, masked=True)
-    if frame.elements is not None:
-        values = torch.rand(frame.block("output", 0, "", 0).size, generator=generator, dtype=torch.float64) * 2 - 1
-        return frame.build(values.numpy())
     gap = 2 if noncontiguous and output.dim() else 1
     shape = [*output.shape[:-1], output.shape[-1] * gap] if output.dim() else []
     parts = 2 if output.is_complex() else 1
@@ -91,9 +101,10 @@ class FirstDerivative:
         self.scalar = len(outputs) == 1 and outputs[0].numel() == 1 and not outputs[0].is_complex()
         if not self._given:
             return ()
-        gradients = pull(
-            [outputs[i] for i in self._given], sources, [cotangents[i] for i in self._given], create_graph=True
-        )
+        with _naming_what_torch_lacks(outputs, sources):
+            gradients = pull(
+                [outputs[i] for i in self._given], sources, [cotangents[i] for i in self._given], create_graph=True
+            )
         self.of = [x for x, gradient in zip(self._originals, gradients, strict=True) if gradient is not None]
         return tuple(gradient for gradient in gradients if gradient is not None)
 
@@ -116,12 +127,8 @@ class SecondProblem(TorchProblem):
         tensors = _derivative(self.call).of
         return [next(leaf for leaf in self._leaves if leaf.tensor is tensors[i]) for i in self._chosen]
 
-    def _start(self, dense_outputs: bool) -> None:
-        with _naming_what_torch_lacks(self.call):
-            super()._start(dense_outputs)
-
     def vjp(self, cotangent: Vector) -> Vector:
-        with _naming_what_torch_lacks(self.call):
+        with _naming_what_torch_lacks(self._outputs, self._sources):
             return super().vjp(cotangent)
 
 
@@ -145,18 +152,30 @@ def _alike(left: Elements | None, right: Elements | None) -> bool:
 
 
 @contextmanager
-def _naming_what_torch_lacks(call: Call) -> Generator[None]:
+def _naming_what_torch_lacks(outputs: Sequence[torch.Tensor], inputs: Sequence[torch.Tensor]) -> Generator[None]:
     """Not every sparse operator of torch has a second derivative. Where one is missing, say so, and which."""
     try:
         yield
     except RuntimeError as error:
-        layouts = sorted({layout_name(value) for value in call.flat if is_sparse(value)})
+        layouts = sorted({layout_name(tensor) for tensor in inputs if is_sparse(tensor)})
         if not layouts or not _raised_by_torch(error):
             raise
         raise NotImplementedError(
-            f"torch has no second derivative of this function for inputs of layout {', '.join(layouts)}; "
-            f"what is missing in torch: {_first_sentence(error)}"
+            f"torch has no second derivative of this function for inputs of layout {', '.join(layouts)}. What is "
+            f"missing in torch: {_first_sentence(error)} (in the backward of {', '.join(_nodes(outputs))})"
         ) from error
+
+
+def _nodes(outputs: Sequence[torch.Tensor]) -> list[str]:
+    """The names of the operators behind the outputs, the last first."""
+    found: dict[Any, None] = {}
+    ahead = [output.grad_fn for output in outputs]
+    while ahead:
+        node = ahead.pop(0)
+        if node is not None and node not in found:
+            found[node] = None
+            ahead += [behind for behind, _ in node.next_functions]
+    return list(dict.fromkeys(node.name() for node in found if "Accumulate" not in node.name()))
 
 
 def _raised_by_torch(error: Exception) -> bool:

@@ -16,8 +16,8 @@ import torch
 from gradproof.core.types import Indices, Matrix, Vector
 
 _BY_ROW = {torch.sparse_csr, torch.sparse_bsr}
-_BLOCKED = {torch.sparse_bsr, torch.sparse_bsc}
-COMPRESSED = _BY_ROW | _BLOCKED | {torch.sparse_csc}
+BLOCKED = {torch.sparse_bsr, torch.sparse_bsc}
+COMPRESSED = _BY_ROW | BLOCKED | {torch.sparse_csc}
 LAYOUTS = COMPRESSED | {torch.sparse_coo}
 
 
@@ -122,11 +122,11 @@ class Pattern:
     def _block_size(self) -> tuple[int, int]:
         """The height and width of the stored blocks; 1 and 1 where the layout has none."""
         at = self.indices[1].dim()
-        return (self.model.shape[at], self.model.shape[at + 1]) if self.layout in _BLOCKED else (1, 1)
+        return (self.model.shape[at], self.model.shape[at + 1]) if self.layout in BLOCKED else (1, 1)
 
 
 def _block_size(tensor: torch.Tensor) -> tuple[int, int] | None:
-    if tensor.layout not in _BLOCKED:
+    if tensor.layout not in BLOCKED:
         return None
     at = tensor.dim() - tensor.sparse_dim() - tensor.dense_dim() + 1
     tall, wide = values_of(tensor).shape[at : at + 2]
