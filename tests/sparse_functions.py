@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -20,6 +21,11 @@ COMPRESSED = [name for name in LAYOUTS if name != "coo"]
 DENSE = torch.tensor(
     [[1.5, 0, 0, 0, 2, 0], [0, 0.5, 0, 0, 0, 1], [0, 3, 0, 0, 0.25, 0], [4, 0, 0, 0, 0, 5]], dtype=torch.float64
 )
+with warnings.catch_warnings():  # what torch says once in each process: CSR is in beta, indices are not checked
+    warnings.simplefilter("ignore")
+    DENSE.to_sparse_csr()
+    torch.sparse_coo_tensor(torch.zeros(1, 0, dtype=torch.long), torch.zeros(0), (1,))
+
 STORED, HOLE = (2, 1), (1, 2)
 """An element that every layout stores, and one that none does."""
 

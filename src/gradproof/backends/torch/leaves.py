@@ -79,10 +79,7 @@ class MaskedLeaf(Leaf):
 
 
 class StandIn(Leaf):
-    """A tensor that cannot be moved in place, so that another one stands in for it.
-
-    The layout is opaque (MKL-DNN), or what is to be moved are elements that a sparse tensor does not store.
-    """
+    """A tensor in an opaque layout (MKL-DNN): it cannot be moved in place, so that a copy stands in for it."""
 
     def _keep(self) -> None:
         self.base = np.array(self.frame.read(self.tensor))
@@ -97,14 +94,30 @@ class StandIn(Leaf):
         return self.base if self.moved is None else np.array(self.frame.read(self.moved))
 
 
+class SparseStandIn(StandIn):
+    """A sparse tensor of which also those elements are to be moved that it does not store.
+
+    Its own values are put back all the same: the function gets it too, for the derivative under test.
+    """
+
+    def _keep(self) -> None:
+        super()._keep()
+        self._original = self.memory.clone()
+
+    def restore(self) -> None:
+        super().restore()
+        self.memory.copy_(self._original)
+
+
 _NUMPY = {torch.float64, torch.float32, torch.float16, torch.complex128, torch.complex64}
 
 
 def make_leaf(tensor: torch.Tensor, position: int, block: Block, frame: Frame) -> Leaf:
     """The leaf that suits a tensor's memory."""
-    if isinstance(frame, (PackedFrame, WholeFrame)):
-        memory = tensor if isinstance(frame, PackedFrame) else values_of(tensor)
-        return StandIn(tensor, position, block, frame, memory)
+    if isinstance(frame, PackedFrame):
+        return StandIn(tensor, position, block, frame, tensor)
+    if isinstance(frame, WholeFrame):
+        return SparseStandIn(tensor, position, block, frame, values_of(tensor))
     if isinstance(frame, MaskedFrame):
         return MaskedLeaf(tensor, position, block, frame, data_of(tensor))
     memory = values_of(tensor) if isinstance(frame, PatternFrame) else tensor.data

@@ -29,7 +29,7 @@ from gradproof.core.finding import Finding, Status
 from gradproof.torch import GradcheckError, as_sparse_gradcheck, gradcheck
 
 pytestmark = pytest.mark.filterwarnings(
-    "ignore:Sparse", "ignore:The PyTorch API of MaskedTensors", "ignore:It is not recommended to create a MaskedTensor"
+    "ignore:The PyTorch API of MaskedTensors", "ignore:It is not recommended to create a MaskedTensor"
 )
 
 every_layout = pytest.mark.parametrize("layout", LAYOUTS)
