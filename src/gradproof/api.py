@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any
 
-from gradproof.backends import as_arguments, find_backend
+from gradproof.backends import Session, as_arguments, find_backend
+from gradproof.core.certificate import Certificate
 from gradproof.core.finding import Finding, Status
 from gradproof.core.options import Options, Strategy
-from gradproof.core.problem import BudgetExhausted, Mode, Problem
+from gradproof.core.problem import BudgetExhausted, MisshapenGradientError, Mode, Problem
 from gradproof.core.report import Report, Spent
 from gradproof.properties import DEFAULT, EXPLANATIONS, PROPERTIES
 
@@ -23,6 +26,8 @@ def check(
     *,
     strategy: str = "auto",
     modes: str | Iterable[str] | None = None,
+    order: int = 1,
+    masked: bool = False,
     atol: float | None = None,
     rtol: float | None = None,
     nondet_tol: float = 0.0,
@@ -38,10 +43,12 @@ def check(
     checked too. `wrt` selects among both, by names or patterns (`"layers.*.weight"`) and by numbers of arguments.
     `strategy` is "probes" (which "auto" takes) or "entries" for a comparison of every entry. `modes` names what is
     compared with the numerical derivative: "reverse", "forward" or both; None takes reverse mode, and forward mode
-    where the function supports it. `atol` and `rtol` bound the difference of each Jacobian entry; None derives them
-    from the dtype, the error bars and, for `atol`, the largest entry. `budget` bounds the work: an int the evaluations,
-    a float the seconds; what it did not suffice for is inconclusive. `properties` names what is checked (see
-    `gradproof.properties`).
+    where the function supports it. `order=2` checks the first derivative and then the second: reverse and forward over
+    reverse, and that the Hessian of a scalar function is symmetric. `masked` says that of sparse tensors only the
+    specified elements count; by default all do. `atol` and `rtol` bound the difference of each Jacobian entry; None
+    derives them from the dtype, the error bars and, for `atol`, the largest entry. `budget` bounds the work: an int the
+    evaluations, a float the seconds; what it did not suffice for is inconclusive. `properties` names what is checked
+    (see `gradproof.properties`).
 
     torch's names for some of this (`check_forward_ad`, `check_batched_grad`, `check_batched_forward_grad`,
     `check_undefined_grad`, `check_grad_dtypes`) are understood too, so that calls can be moved over.
@@ -57,33 +64,67 @@ def check(
     True
     """
     started = time.perf_counter()
+    if order not in (1, 2):
+        raise ValueError(f"order must be 1 or 2, got {order!r}")
     arguments = as_arguments(inputs)
     keywords = dict(kwargs or {})
     wanted, chosen = _named_modes(modes), _named_strategy(strategy)
     names = DEFAULT if properties is None else _named_properties(properties)
     wanted, names = _translated(torch_names, wanted, names)
     backend = find_backend(func, arguments, keywords)
-    findings: list[Finding] = []
-    with backend.session(func, arguments, keywords, _named_inputs(wrt)) as session:
-        about = _About(backend.framework, session.not_covered, session.notes, started)
+    options = Options(strategy=chosen, properties=names, atol=atol, rtol=rtol, nondet_tol=nondet_tol, seed=seed)
+    request = _Request(options, wanted, budget, started)
+    with backend.session(func, arguments, keywords, wrt=_named_inputs(wrt), masked=masked) as session:
+        rounds = [request.examine(session, session.problem)]
+        if order == 2 and rounds[0].can_be_differentiated:
+            rounds.append(request.examine(session, session.second, rounds[0]))
+    return _report(rounds, session, request, backend.framework)
+
+
+@dataclass(frozen=True, slots=True)
+class _Round:
+    """One Problem and what was found: the first derivative, or the second."""
+
+    problem: Problem | None
+    modes: tuple[Mode, ...]
+    findings: list[Finding]
+
+    @property
+    def can_be_differentiated(self) -> bool:
+        raised = any(finding.status is Status.RAISED for finding in self.findings)
+        return self.problem is not None and self.problem.has_graph and not raised
+
+    @property
+    def evaluations(self) -> int:
+        return self.problem.cost.evaluations if self.problem else 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """What was asked for. `modes` is empty where it was left to the session."""
+
+    options: Options
+    modes: tuple[Mode, ...]
+    budget: float | None
+    started: float
+
+    def examine(self, session: Session, make: Callable[[int], Problem], before: _Round | None = None) -> _Round:
+        """Investigate one Problem, with what the budget leaves after the round before."""
         try:
-            problem = session.problem(seed)
+            problem = make(self.options.seed)
         except Exception as error:
-            return _report(None, [raised("evaluate", error)], Options(seed=seed), about)
-        _require_coverage(problem, names)
-        _limit(problem, budget, started)
-        options = Options(
-            strategy=chosen,
-            modes=wanted or session.modes(problem),
-            properties=names,
-            atol=atol,
-            rtol=rtol,
-            nondet_tol=nondet_tol,
-            seed=seed,
-        )
-        for found in investigate(problem, options):
-            findings += found
-    return _report(problem, findings, options, about)
+            return _Round(None, self.modes, _second(before, [raised("evaluate", error)]))
+        _require_coverage(problem, self.options.properties)
+        _limit(problem, self.budget, self.started, before.evaluations if before else 0)
+        options = dataclasses.replace(self.options, modes=self.modes or session.modes(problem))
+        findings = [finding for found in investigate(problem, options) for finding in found]
+        return _Round(problem, options.modes, _second(before, findings))
+
+
+def _second(before: _Round | None, findings: list[Finding]) -> list[Finding]:
+    if before is None:
+        return findings
+    return [dataclasses.replace(finding, message=f"Second order: {finding.message}") for finding in findings]
 
 
 def investigate(problem: Problem, options: Options) -> Iterator[list[Finding]]:
@@ -96,15 +137,18 @@ def investigate(problem: Problem, options: Options) -> Iterator[list[Finding]]:
             except BudgetExhausted:
                 findings.append(_exhausted(name))
             except Exception as error:
-                findings.append(raised(name, error))
-            yield findings
-            if findings and findings[-1].status is Status.RAISED:
+                misshapen = isinstance(error, MisshapenGradientError)
+                yield [*findings, _refused(error) if misshapen else raised(name, error)]
                 return
+            yield findings
 
 
 def explain(problem: Problem, options: Options) -> list[Finding]:
     """What may stand behind a wrong Jacobian, apart from a wrong formula."""
-    return [finding for name in EXPLANATIONS for finding in PROPERTIES[name](problem, options)]
+    try:
+        return [finding for name in EXPLANATIONS for finding in PROPERTIES[name](problem, options)]
+    except MisshapenGradientError:  # which is explanation enough
+        return []
 
 
 def raised(name: str, error: Exception) -> Finding:
@@ -117,6 +161,13 @@ def raised(name: str, error: Exception) -> Finding:
     )
 
 
+def _refused(error: MisshapenGradientError) -> Finding:
+    """The finding for a gradient that the framework itself does not take."""
+    return Finding(
+        property="metadata", status=Status.WRONG, message=f"Gradient has incorrect layout: {error}.", cause=error
+    )
+
+
 def _require_coverage(problem: Problem, properties: frozenset[str]) -> None:
     """A check that covers nothing is an error, never a pass."""
     if not problem.outputs.blocks:
@@ -125,14 +176,14 @@ def _require_coverage(problem: Problem, properties: frozenset[str]) -> None:
         raise ValueError("there is nothing to check: no output has a graph, and the property `unused` is switched off")
 
 
-def _limit(problem: Problem, budget: float | None, started: float) -> None:
-    """A whole number bounds the evaluations, any other number the seconds."""
+def _limit(problem: Problem, budget: float | None, started: float, spent: int) -> None:
+    """A whole number bounds the evaluations, `spent` of which are gone, any other number the seconds."""
     if budget is None:
         return
     if isinstance(budget, bool) or not budget > 0:
         raise ValueError(f"budget must be positive, an int (evaluations) or a float (seconds): got {budget!r}")
     if isinstance(budget, int):
-        problem.cost.most_evaluations = budget
+        problem.cost.most_evaluations = budget - spent
     else:
         problem.cost.deadline = started + budget
 
@@ -146,35 +197,35 @@ def _exhausted(name: str) -> Finding:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _About:
-    """What a report says besides findings."""
-
-    framework: str
-    not_covered: tuple[str, ...]
-    notes: tuple[str, ...]
-    started: float
-
-
-def _report(problem: Problem | None, findings: list[Finding], options: Options, about: _About) -> Report:
-    cost = problem.cost if problem else None
+def _report(rounds: list[_Round], session: Session, request: _Request, framework: str) -> Report:
+    findings = [finding for round_ in rounds for finding in round_.findings]
+    problems = [round_.problem for round_ in rounds if round_.problem is not None]
+    certificates = [problem.certificate for problem in problems]
     return Report(
         findings=tuple(sorted(findings, key=lambda f: (-f.status.rank, f.property not in EXPLANATIONS))),
-        modes=options.modes,
-        covered=tuple(block.label for block in problem.inputs.blocks) if problem else (),
-        entries=problem.inputs.size * problem.outputs.size if problem else 0,
-        certificate=problem.certificate if problem else None,
+        modes=tuple(mode for mode in Mode if any(mode in round_.modes for round_ in rounds)) or (Mode.REVERSE,),
+        covered=tuple(block.label for block in problems[0].inputs.blocks) if problems else (),
+        entries=sum(problem.inputs.size * problem.outputs.size for problem in problems),
+        certificate=functools.reduce(_both, certificates) if certificates else None,
         cost=Spent(
-            cost.evaluations if cost else 1,
-            cost.vjps if cost else 0,
-            cost.jvps if cost else 0,
-            time.perf_counter() - about.started,
+            sum(round_.evaluations for round_ in rounds),
+            sum(problem.cost.vjps for problem in problems),
+            sum(problem.cost.jvps for problem in problems),
+            time.perf_counter() - request.started,
         ),
-        seed=options.seed,
-        versions=tuple((name, version(name)) for name in ("gradproof", "numpy", about.framework)),
-        not_covered=about.not_covered,
-        notes=about.notes,
+        seed=request.options.seed,
+        versions=tuple((name, version(name)) for name in ("gradproof", "numpy", framework)),
+        not_covered=session.not_covered,
+        notes=session.notes,
     )
+
+
+def _both(first: Certificate | None, second: Certificate | None) -> Certificate | None:
+    """What the first and the second order were able to see."""
+    if first is None or second is None:
+        return None
+    again = tuple((f"{label}, second order", size) for label, size in second.smallest)
+    return Certificate((*first.smallest, *again), max(first.miss, second.miss))
 
 
 _TORCH_NAMES = {

@@ -21,15 +21,16 @@ from torch.autograd.gradcheck import GradcheckError as TorchGradcheckError
 
 from gradproof.api import explain, investigate
 from gradproof.backends import as_arguments
-from gradproof.backends.torch import jacobians
+from gradproof.backends.torch import first_outputs, jacobians
 from gradproof.backends.torch.arguments import Call, flatten_outputs
 from gradproof.backends.torch.comparison import compare_calls
 from gradproof.backends.torch.coverage import left_out
 from gradproof.backends.torch.problem import TorchProblem
 from gradproof.backends.torch.pull import pull
-from gradproof.backends.torch.second import FirstDerivative, connected, draw_cotangents
+from gradproof.backends.torch.second import FirstDerivative, SecondProblem, draw_cotangents
 from gradproof.backends.torch.state import preserved
-from gradproof.backends.torch.validate import differentiable, validate_inputs
+from gradproof.backends.torch.strided import StridedFunction, StridedOutputs
+from gradproof.backends.torch.validate import differentiable, validate_inputs, validate_outputs
 from gradproof.core.finding import Finding, Status
 from gradproof.core.options import Options, Strategy
 from gradproof.core.problem import Mode
@@ -39,6 +40,7 @@ from gradproof.properties import DEFAULT
 __all__ = [
     "GradcheckError",
     "NonDifferentiableWarning",
+    "as_sparse_gradcheck",
     "compare",
     "get_analytical_jacobian",
     "get_numerical_jacobian",
@@ -49,7 +51,7 @@ __all__ = [
 
 _DEFAULT_EPS = 1e-6
 # A function that is not repeatable gives itself away by a Jacobian mismatch; only then is it called again.
-_PROPERTIES = DEFAULT - {"repeatability", "undefined", "dtypes"}
+_PROPERTIES = DEFAULT - {"repeatability", "undefined", "dtypes", "symmetry"}
 
 
 class NonDifferentiableWarning(UserWarning):
@@ -96,19 +98,22 @@ def gradcheck(
     _require(
         check_forward_ad or not check_batched_forward_grad, "check_forward_ad=True for check_batched_forward_grad=True"
     )
-    if not 0 < eps < math.inf:
-        raise ValueError(f"eps must be a finite number > 0, got {eps!r}")
     options = _options(
         Strategy.PROBES if fast_mode else Strategy.ENTRIES,
         (check_backward_ad, check_forward_ad),
         (check_undefined_grad, check_grad_dtypes, check_batched_grad, check_batched_forward_grad),
         (float(eps), float(atol), float(rtol), float(nondet_tol)),
     )
-    least_batch = (12, 2 if check_batched_grad else 5)
-    call = Call(func, as_arguments(inputs), {})
-    validate_inputs(call, who="gradcheck", forward=check_forward_ad, warn_precision=True)
+    make = functools.partial(
+        TorchProblem, masked=bool(masked), least_batch=(12, 2 if check_batched_grad else 5), dense_outputs=True
+    )
+    return _check(Call(func, as_arguments(inputs), {}), options, make, raise_exception)
+
+
+def _check(call: Call, options: Options, make: Callable[[Call], TorchProblem], raise_exception: bool) -> bool:
+    validate_inputs(call, who="gradcheck", forward=Mode.FORWARD in options.modes, warn_precision=True)
     with preserved([tensor for _, tensor in differentiable(call)], call):
-        problem = TorchProblem(call, least_batch=least_batch, dense_outputs=True)
+        problem = make(call)
         chosen = options.for_size(problem.inputs.size, problem.outputs.size)
         if chosen is not options:
             _warn_of_probes(problem)
@@ -117,7 +122,7 @@ def gradcheck(
 
 @functools.cache
 def _warn_once(message: str) -> None:
-    warnings.warn(message, stacklevel=4)
+    warnings.warn(message, stacklevel=5)
 
 
 def _warn_of_probes(problem: TorchProblem) -> None:
@@ -136,6 +141,8 @@ def _options(
 ) -> Options:
     """torch's arguments as Options. Kept, because building them takes a part of a small check."""
     eps, atol, rtol, nondet_tol = numbers
+    if not 0 < eps < math.inf:
+        raise ValueError(f"eps must be a finite number > 0, got {eps!r}")
     names = ("undefined", "dtypes", "batched_reverse", "batched_forward")
     return Options(
         strategy=strategy,
@@ -155,7 +162,7 @@ def _decide(problem: TorchProblem, options: Options, raise_exception: bool) -> b
             if finding.status is Status.RAISED and finding.cause is not None:
                 raise finding.cause
             if finding.status is Status.KINK:
-                warnings.warn(str(finding), NonDifferentiableWarning, stacklevel=3)
+                warnings.warn(str(finding), NonDifferentiableWarning, stacklevel=4)
         # where the only entry there is lies on a kink nothing was verified, and that is no pass
         lone = problem.inputs.size * problem.outputs.size == 1
         fatal = [finding for finding in findings if _is_fatal(finding) or (lone and finding.status is Status.KINK)]
@@ -199,7 +206,8 @@ def gradgradcheck(
     """Whether the second derivatives of `func` are right; a drop-in for `torch.autograd.gradgradcheck`.
 
     The first derivative, as a function of `inputs` and `grad_outputs`, is given to `gradcheck`; its inputs are
-    numbered on, `inputs` first.
+    numbered on, `inputs` first. Gradients of sparse inputs may be sparse; where torch has no second derivative of a
+    sparse operator, `NotImplementedError` names it.
 
     >>> x = torch.rand(3, dtype=torch.float64, requires_grad=True)
     >>> gradgradcheck(lambda x: x**3, (x,))
@@ -210,27 +218,56 @@ def gradgradcheck(
     _require(check_rev_over_rev or not check_batched_grad, "check_rev_over_rev=True for check_batched_grad=True")
     arguments = as_arguments(inputs)
     if grad_outputs is None:
-        with preserved([x for x in arguments if isinstance(x, torch.Tensor)]):
-            outputs = connected(func(*arguments))
+        call = Call(func, arguments, {})
+        with preserved([tensor for _, tensor in differentiable(call)]):
+            outputs = first_outputs(call)
+            validate_outputs(outputs)
         cotangents: tuple[Any, ...] = tuple(draw_cotangents(outputs, noncontiguous=gen_non_contig_grad_outputs))
     else:
         cotangents = as_arguments(grad_outputs)
-    return gradcheck(
-        FirstDerivative(func, arguments, cotangents),
-        (*arguments, *cotangents),
-        eps=eps,
-        atol=atol,
-        rtol=rtol,
-        raise_exception=raise_exception,
-        nondet_tol=nondet_tol,
-        check_undefined_grad=check_undefined_grad,
-        check_grad_dtypes=check_grad_dtypes,
-        check_batched_grad=check_batched_grad,
-        check_forward_ad=check_fwd_over_rev,
-        check_backward_ad=check_rev_over_rev,
-        fast_mode=fast_mode,
-        masked=masked,
+    options = _options(
+        Strategy.PROBES if fast_mode else Strategy.ENTRIES,
+        (check_rev_over_rev, check_fwd_over_rev),
+        (check_undefined_grad, check_grad_dtypes, check_batched_grad, False),
+        (float(eps), float(atol), float(rtol), float(nondet_tol)),
     )
+    make = functools.partial(SecondProblem, masked=masked, least_batch=(12, 2 if check_batched_grad else 5))
+    derivative = FirstDerivative(func, arguments, cotangents)
+    return _check(Call(derivative, (*arguments, *cotangents), {}), options, make, raise_exception)
+
+
+def as_sparse_gradcheck(gradcheck: Callable[..., Any]) -> Callable[..., Any]:
+    """Extend a `gradcheck` or `gradgradcheck`, ours or torch's, to functions that take or return sparse tensors.
+
+    What it is given are the values of the sparse inputs, all of them strided, and sparse outputs made strided. Without
+    `masked=True` every element of a sparse input has a value. Only our own `gradgradcheck` gets the sparse inputs
+    themselves: torch cannot differentiate the construction of a sparse tensor twice.
+
+    >>> x = torch.eye(3, dtype=torch.float64).to_sparse().requires_grad_()
+    >>> as_sparse_gradcheck(gradcheck)(lambda x: x * 2, (x,), masked=True)
+    True
+    """
+
+    @functools.wraps(gradcheck)
+    def gradcheck_of_sparse(func: Callable[..., Any], inputs: Any, *rest: Any, **options: Any) -> Any:
+        masked = bool(options.pop("masked", False))
+        if _unwrapped(gradcheck) is gradgradcheck:
+            strided = StridedOutputs(func, as_arguments(inputs), masked)
+            options["masked"] = True  # what is to be looked at has a value by now
+        else:
+            strided = StridedFunction(func, as_arguments(inputs), masked)
+        if "grad_outputs" in options:
+            options["grad_outputs"] = strided.strided(options["grad_outputs"])
+        return gradcheck(strided, strided.arguments, *map(strided.strided, rest), **options)
+
+    return gradcheck_of_sparse
+
+
+def _unwrapped(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function behind partial applications."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    return function
 
 
 def compare(

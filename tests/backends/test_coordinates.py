@@ -9,7 +9,8 @@ import pytest
 import torch
 from functions import numbers
 
-from gradproof.backends.torch.coordinates import block, build, build_batch, form, read, resolution
+from gradproof.backends.torch.coordinates import build, build_batch, form, read, resolution
+from gradproof.backends.torch.frames import Frame
 
 DTYPES = [torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.complex128, torch.complex64]
 VIEWS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
@@ -103,5 +104,5 @@ def test_resolution_is_the_spacing_of_the_parts(dtype: torch.dtype, digits: int)
 
 
 def test_a_complex_block_has_two_coordinates_an_element() -> None:
-    made = block("input", 3, "z", numbers(2, 3, dtype=torch.complex64), 10)
+    made = Frame(numbers(2, 3, dtype=torch.complex64)).block("input", 3, "z", 10)
     assert (made.parts, made.start, made.stop, made.label) == (2, 10, 22, "input 3 `z`")

@@ -9,12 +9,14 @@ import pytest
 import torch
 from functions import numbers
 
-from gradproof.backends.torch.coordinates import block, read
+from gradproof.backends.torch.coordinates import read
+from gradproof.backends.torch.frames import input_frame
 from gradproof.backends.torch.leaves import Leaf, make_leaf, move_together
 
 
 def leaf_of(tensor: torch.Tensor) -> Leaf:
-    return make_leaf(tensor, 0, block("input", 0, "", tensor, 0))
+    frame = input_frame(tensor, masked=False)
+    return make_leaf(tensor, 0, frame.block("input", 0, "", 0), frame)
 
 
 def view_of(make: Callable[[torch.Tensor], torch.Tensor], dtype: torch.dtype = torch.float64) -> torch.Tensor:

@@ -8,7 +8,7 @@ from array_problem import BRAIN, DOUBLE, HALF, SINGLE, Part, space
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gradproof.core.space import Space
+from gradproof.core.space import Block, Elements, Space
 
 MIXED = space("input", Part((2, 3)), Part((4, 6), parts=2, name="weight"), Part(()), Part((), parts=2, name="z"))
 
@@ -159,3 +159,19 @@ def test_round_touches_only_the_blocks_of_low_precision() -> None:
     points = np.full((2, 3), 0.1)
     single = float(np.float32(0.1))
     assert rounded_to(row, points).tolist() == [[0.1, single, 0.1]] * 2
+
+
+def test_a_block_of_some_elements_names_them_by_their_place_in_the_shape() -> None:
+    elements = Elements(np.array([7, 0, 7]), ("here", "there"), np.array([0, 1, 1]))
+    block = Block("input", 0, "s", (2, 4), 2, 10, 2.0**-52, elements)
+    assert (block.size, block.stop) == (6, 16)
+    both = Space((Block("input", 1, "", (5,), 2, 0, 2.0**-52), block))
+    assert str(both.place(11)) == "input 0 `s`, element [1, 3] (here), imaginary part"
+    assert str(both.place(12)) == "input 0 `s`, element [0, 0] (there), real part"
+    assert both.place(14).element == (1, 3)
+    assert [axis.tolist() for axis in block.positions(np.array([10, 13]))] == [[1, 0], [3, 0]]
+
+
+def test_a_remark_may_be_one_for_all() -> None:
+    block = Block("input", 0, "", (3,), 1, 0, 2.0**-52, Elements(np.array([2]), ("specified",)))
+    assert Space((block,)).place(0).within == "element [2] (specified)"

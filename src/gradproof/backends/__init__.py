@@ -26,6 +26,10 @@ class Session(Protocol):
         """The call as a Problem. Calls the function."""
         ...
 
+    def second(self, seed: int) -> Problem:
+        """The first derivative of the call as a Problem. Calls the function."""
+        ...
+
     def modes(self, problem: Problem) -> tuple[Mode, ...]:
         """The modes that the call supports."""
         ...
@@ -45,9 +49,14 @@ class Backend(Protocol):
         func: Callable[..., Any],
         arguments: Sequence[Any],
         keywords: Mapping[str, Any],
+        *,
         wrt: Sequence[str | int] | None,
+        masked: bool,
     ) -> AbstractContextManager[Session]:
-        """Refuse what cannot be checked, then keep the user's state safe until the end."""
+        """Refuse what cannot be checked, then keep the user's state safe until the end.
+
+        `masked`: of sparse arrays only the specified elements count.
+        """
         ...
 
 

@@ -55,7 +55,8 @@ def diagnose(evidence: Evidence) -> str:
 def _zero(evidence: Evidence) -> Iterator[str]:
     zero = (evidence.analytic == 0) & (evidence.numeric != 0)
     if zero.all():
-        yield f"analytic is 0 on all {len(evidence)} wrong entries: a gradient is lost (None, zeros or detached)"
+        lost = "a gradient is lost (None, zeros, detached or not stored)"
+        yield f"analytic is 0 on all {len(evidence)} wrong entries: {lost}"
 
 
 def _factor(evidence: Evidence) -> Iterator[str]:
@@ -98,13 +99,10 @@ def _transposed(evidence: Evidence) -> Iterator[str]:
     shape = evidence.input.shape
     if len(shape) < 2 or shape[-1] != shape[-2] or evidence.input.parts != 1:
         return
-    entries = {
-        (int(row), int(column)): k for k, (row, column) in enumerate(zip(evidence.rows, evidence.columns, strict=True))
-    }
-    swapped = [
-        entries.get((int(row), _transpose(int(column), evidence.input)))
-        for row, column in zip(evidence.rows, evidence.columns, strict=True)
-    ]
+    places = list(zip(*(axis.tolist() for axis in evidence.input.positions(evidence.columns)), strict=True))
+    rows = evidence.rows.tolist()
+    entries = {(row, place): k for k, (row, place) in enumerate(zip(rows, places, strict=True))}
+    swapped = [entries.get((row, (*place[:-2], place[-1], place[-2]))) for row, place in zip(rows, places, strict=True)]
     pairs = [(k, other) for k, other in enumerate(swapped) if other is not None and other != k]
     if len(pairs) < 2:
         return
@@ -112,12 +110,6 @@ def _transposed(evidence: Evidence) -> Iterator[str]:
     fits = _fits(evidence.analytic[here], evidence.numeric[there])
     if _enough(fits) and len(pairs) >= 0.5 * len(evidence):
         yield f"analytic is the transpose of numeric on {fits.sum()} of {len(evidence)} wrong entries"
-
-
-def _transpose(column: int, block: Block) -> int:
-    index = list(np.unravel_index(column - block.start, block.shape))
-    index[-1], index[-2] = index[-2], index[-1]
-    return block.start + int(np.ravel_multi_index(index, block.shape))
 
 
 def _offset(evidence: Evidence) -> Iterator[str]:
@@ -136,8 +128,7 @@ def _region(evidence: Evidence) -> Iterator[str]:
     shape = evidence.input.shape
     if len(evidence) < 1 or not shape:
         return
-    elements = (evidence.columns - evidence.input.start) // evidence.input.parts
-    for axis, index in enumerate(np.unravel_index(elements, shape)):
+    for axis, index in enumerate(evidence.input.positions(evidence.columns)):
         size = shape[axis]
         if size > 2 and (index == index[0]).all():
             place = {0: "the first", size - 1: "the last"}.get(int(index[0]))

@@ -15,7 +15,7 @@ import numpy as np
 from gradproof.core.certificate import Certificate
 from gradproof.core.lazy import lazy
 from gradproof.core.space import Block, Space
-from gradproof.core.types import Matrix, Vector
+from gradproof.core.types import Indices, Matrix, Vector
 
 
 class Mode(enum.Enum):
@@ -30,6 +30,10 @@ class Mode(enum.Enum):
 
 class OutputChangedError(RuntimeError):
     """The function returned another number of outputs, another shape or another dtype than at the point itself."""
+
+
+class MisshapenGradientError(RuntimeError):
+    """The framework does not take a gradient because of its form; `str` says which and why."""
 
 
 class BudgetExhausted(Exception):  # noqa: N818 (not an error: the check ends undecided)
@@ -124,6 +128,11 @@ class Problem(ABC):
     """What properties found out together; None before one of them asked."""
     has_graph: bool
     """False when no output is connected to an input: the claimed derivative is zero."""
+
+    @property
+    def paired(self) -> Indices | None:
+        """Where the outputs are the gradient of one real number: the input coordinate of each."""
+        return None
 
     @abstractmethod
     def evaluate(self, point: Vector) -> Vector:

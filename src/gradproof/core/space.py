@@ -26,12 +26,29 @@ _LARGE = 64
 _PART_NAMES = {1: ("",), 2: ("real part", "imaginary part")}
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Elements:
+    """The elements of a shape that a block owns, where these are not simply all of them in order.
+
+    `flat` holds the row-major number of each in the shape. `remarks` are words about them: one for all, or those that
+    `remark_of` picks for each.
+    """
+
+    flat: Indices
+    remarks: tuple[str, ...] = ("",)
+    remark_of: Indices | None = None
+
+    def remark(self, element: int) -> str:
+        return self.remarks[0 if self.remark_of is None else int(self.remark_of[element])]
+
+
 @dataclass(frozen=True, slots=True)
 class Block:
     """The coordinates of one tensor.
 
     `kind` is "input", "parameter" or "output", `index` the number people count it by, `parts` how many real
     coordinates an element has, and `eps` the relative spacing of the numbers it is stored in.
+    `elements` says which elements of the shape these are; None: all of them, in order.
     """
 
     kind: str
@@ -41,11 +58,13 @@ class Block:
     parts: int
     start: int
     eps: float
+    elements: Elements | None = field(default=None, repr=False, compare=False)
     stop: int = field(init=False)
     slice: slice = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "stop", self.start + math.prod(self.shape) * self.parts)
+        count = math.prod(self.shape) if self.elements is None else len(self.elements.flat)
+        object.__setattr__(self, "stop", self.start + count * self.parts)
         object.__setattr__(self, "slice", slice(self.start, self.stop))
 
     @property
@@ -64,6 +83,13 @@ class Block:
         name = f" `{self.name}`" if self.name else ""
         return f"{self.kind} {self.index}{name}"
 
+    def positions(self, coordinates: Indices) -> tuple[Indices, ...]:
+        """Where in the shape the elements of these coordinates lie: one array of indices for each axis."""
+        number = (coordinates - self.start) // self.parts
+        if self.elements is not None:
+            number = self.elements.flat[number]
+        return np.unravel_index(number, self.shape) if self.shape else ()
+
 
 @dataclass(frozen=True, slots=True)
 class Place:
@@ -72,11 +98,13 @@ class Place:
     block: Block
     element: tuple[int, ...]
     part: str
+    remark: str = ""
 
     @property
     def within(self) -> str:
-        """The place inside its block: `element [3, 5], imaginary part`."""
-        words = [f"element {list(self.element)}"] if self.element else []
+        """The place inside its block: `element [3, 5] (specified), imaginary part`."""
+        remark = f" ({self.remark})" if self.remark else ""
+        words = [f"element {list(self.element)}{remark}"] if self.element else []
         if self.part:
             words.append(self.part)
         return ", ".join(words)
@@ -127,8 +155,9 @@ class Space:
     def place(self, coordinate: int) -> Place:
         block = self.block_at(coordinate)
         element, part = divmod(coordinate - block.start, block.parts)
-        index = tuple(int(i) for i in np.unravel_index(element, block.shape)) if block.shape else ()
-        return Place(block, index, _PART_NAMES[block.parts][part])
+        index = tuple(int(i[0]) for i in block.positions(np.array([coordinate])))
+        remark = block.elements.remark(element) if block.elements is not None else ""
+        return Place(block, index, _PART_NAMES[block.parts][part], remark)
 
     def chunks(self, length: int) -> Iterator[slice]:
         """All coordinates in runs of about this length, cut between large blocks, never through an element."""

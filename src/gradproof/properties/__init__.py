@@ -18,6 +18,7 @@ from gradproof.properties.layout import layout
 from gradproof.properties.linearity import linearity
 from gradproof.properties.metadata import dtypes, metadata
 from gradproof.properties.mutation import aliasing, mutation
+from gradproof.properties.symmetry import symmetry
 from gradproof.properties.undefined import undefined
 from gradproof.properties.unused import unused
 
@@ -38,6 +39,7 @@ PROPERTIES: dict[str, Property] = {
     "aliasing": aliasing,
     "adjoint": adjoint,
     "undefined": undefined,
+    "symmetry": symmetry,
 }
 
 EXPLANATIONS = ("repeatability", "mutation", "determinism")

@@ -1,4 +1,4 @@
-"""PyTorch: dense tensors of any dtype and strides, reverse and forward mode, batches through vmap."""
+"""PyTorch: tensors of any dtype, strides and layout, reverse and forward mode, batches through vmap."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ import torch
 from gradproof.backends.torch.arguments import Call, flatten_outputs
 from gradproof.backends.torch.coverage import left_out, select
 from gradproof.backends.torch.modules import ModuleCall
-from gradproof.backends.torch.problem import TorchProblem
+from gradproof.backends.torch.problem import TorchProblem, find_leaves
+from gradproof.backends.torch.second import FirstDerivative, NamedSecondProblem, connected, draw_cotangents
 from gradproof.backends.torch.state import preserved
 from gradproof.backends.torch.validate import differentiable, overlaps, validate_inputs
 from gradproof.core.problem import Mode, Problem
@@ -27,16 +28,33 @@ def recognises(values: Sequence[Any]) -> bool:
 class TorchSession:
     """One check of one call of a PyTorch function."""
 
-    def __init__(self, call: Call, notes: tuple[str, ...] = ()) -> None:
-        self._call, self.notes = call, notes
+    def __init__(self, call: Call, masked: bool, notes: tuple[str, ...] = ()) -> None:
+        self._call, self._masked, self.notes = call, masked, notes
         self.not_covered = left_out(call)
 
     def problem(self, seed: int) -> TorchProblem:
-        return TorchProblem(self._call, seed=seed)
+        return TorchProblem(self._call, seed=seed, masked=self._masked)
+
+    def second(self, seed: int) -> TorchProblem:
+        call = self._call.plain()
+        cotangents = draw_cotangents(first_outputs(call), noncontiguous=False, masked=self._masked)
+        derivative = FirstDerivative(call.function, call.arguments, cotangents, call.keywords)
+        second = Call(derivative, (*call.arguments, *cotangents), call.keywords)
+        return NamedSecondProblem(second, seed=seed, masked=self._masked)
 
     def modes(self, problem: Problem) -> tuple[Mode, ...]:
-        forward = not (isinstance(problem, TorchProblem) and problem.moves_together) and _has_forward(problem)
+        forward = not (isinstance(problem, TorchProblem) and problem.has_no_tangents) and _has_forward(problem)
         return (Mode.REVERSE, Mode.FORWARD) if forward else (Mode.REVERSE,)
+
+
+def first_outputs(call: Call) -> list[torch.Tensor]:
+    """The outputs of a call that have a graph; what the call does to its inputs is undone."""
+    leaves = find_leaves(call, masked=True)
+    try:
+        return connected(call())
+    finally:
+        for leaf in leaves:
+            leaf.restore()
 
 
 def _has_forward(problem: Problem) -> bool:
@@ -54,7 +72,12 @@ def _has_forward(problem: Problem) -> bool:
 
 @contextmanager
 def session(
-    func: Callable[..., Any], arguments: Sequence[Any], keywords: Mapping[str, Any], wrt: Sequence[str | int] | None
+    func: Callable[..., Any],
+    arguments: Sequence[Any],
+    keywords: Mapping[str, Any],
+    *,
+    wrt: Sequence[str | int] | None,
+    masked: bool,
 ) -> Generator[TorchSession]:
     module = isinstance(func, torch.nn.Module)
     call = ModuleCall(func, arguments, keywords) if module else Call(func, arguments, keywords)
@@ -63,7 +86,7 @@ def session(
         select(call, wrt)
     validate_inputs(call, who="gradproof.check", forward=False, warn_precision=False)
     with preserved([tensor for _, tensor in differentiable(call)], call):
-        yield TorchSession(call, notes)
+        yield TorchSession(call, masked, notes)
 
 
 def _separate(call: Call) -> tuple[str, ...]:

@@ -45,14 +45,14 @@ class Call:
 
     def __init__(self, function: Callable[..., Any], arguments: Sequence[Any], keywords: Mapping[str, Any]) -> None:
         self.function = function
-        self._arguments, self._keywords = tuple(arguments), dict(keywords)
+        self.arguments, self.keywords = tuple(arguments), dict(keywords)
         self._spec: Any = None
         self.keeper: Keeper | None = None
         """Puts back, after each call, what it changed besides its outputs."""
-        self.flat: list[Any] = list(self._arguments)
-        self.origins = list(range(len(self._arguments)))
+        self.flat: list[Any] = list(self.arguments)
+        self.origins = list(range(len(self.arguments)))
         """For each flat value, the number of the argument it came with; keywords count on."""
-        if self._keywords or not all(map(_is_plain, self._arguments)):
+        if self.keywords or not all(map(_is_plain, self.arguments)):
             self._nest()
         self._count = len(self.flat)
         self.chosen: frozenset[int] | None = None
@@ -68,7 +68,7 @@ class Call:
         return [i for i in positions if _needs_gradient(self.flat[i])]
 
     def _nest(self) -> None:
-        whole = (*self._arguments, *self._keywords.values())
+        whole = (*self.arguments, *self.keywords.values())
         self.origins = [i for i, value in enumerate(whole) for _ in _flatten(value)[0]]
         for value in _flatten(whole)[0]:
             if not isinstance(value, torch.Tensor) and any(map(_needs_gradient, flatten_outputs(value))):
@@ -79,7 +79,7 @@ class Call:
         self.flat, self._spec = _flatten(whole)  # not the dictionary itself: its keys would be sorted
 
     def __call__(self) -> Any:
-        return self._run(self.function, self._arguments, self._keywords)
+        return self._run(self.function, self.arguments, self.keywords)
 
     def with_values(self, replaced: Mapping[int, Any]) -> Any:
         """Call it with some flat positions replaced."""
@@ -93,10 +93,18 @@ class Call:
         finally:
             self.keeper.put_back()
 
+    def plain(self) -> Call:
+        """The same as a function of its arguments alone, in which nothing else requires a gradient than is chosen."""
+        return Call(self.function, *self._rebuilt(self._unchosen()))
+
+    def _unchosen(self) -> dict[int, torch.Tensor]:
+        chosen = self.differentiable()
+        return {i: v.detach() for i, v in enumerate(self.flat) if _needs_gradient(v) and i not in chosen}
+
     def replace(self, position: int, value: Any) -> None:
         """Put another value in a flat position, for good."""
         arguments, keywords = self._rebuilt({position: value})
-        self._arguments, self._keywords = tuple(arguments), dict(keywords)
+        self.arguments, self.keywords = tuple(arguments), dict(keywords)
         self.flat[position] = value
 
     def _rebuilt(self, replaced: Mapping[int, Any]) -> tuple[Sequence[Any], Mapping[str, Any]]:
@@ -105,14 +113,14 @@ class Call:
         if self._spec is None:
             return flat, {}
         values: Any = optree.tree_unflatten(self._spec, flat)
-        count = len(self._arguments)
-        return values[:count], dict(zip(self._keywords, values[count:], strict=True))
+        count = len(self.arguments)
+        return values[:count], dict(zip(self.keywords, values[count:], strict=True))
 
     def names(self) -> list[str]:
         """For each flat value, the name of its parameter, where Python knows it, and its place inside."""
-        parameters = [*_parameter_names(self.function)[: len(self._arguments)]]
-        parameters += [""] * (len(self._arguments) - len(parameters))
-        parameters += self._keywords
+        parameters = [*parameter_names(self.function)[: len(self.arguments)]]
+        parameters += [""] * (len(self.arguments) - len(parameters))
+        parameters += self.keywords
         names = [parameters[origin] for origin in self.origins[: self._count]]
         if self._spec is None:
             return names
@@ -136,7 +144,10 @@ def _join(name: str, path: Any) -> str:
     return path.codify(name) if path and name else name
 
 
-def _parameter_names(function: Callable[..., Any]) -> tuple[str, ...]:
+def parameter_names(function: Callable[..., Any]) -> tuple[str, ...]:
+    """The names of a function's positional parameters, or those that it has itself in `parameter_names`."""
+    if hasattr(function, "parameter_names"):
+        return tuple(function.parameter_names)  # pyright: ignore[reportFunctionMemberAccess]
     if isinstance(function, torch.nn.Module):
         function = function.forward
     code = getattr(function, "__code__", None)

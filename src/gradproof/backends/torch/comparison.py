@@ -16,7 +16,8 @@ import numpy as np
 import torch
 
 from gradproof.backends.torch.arguments import Call, flatten_outputs
-from gradproof.backends.torch.coordinates import block, read
+from gradproof.backends.torch.coordinates import read
+from gradproof.backends.torch.frames import Frame
 from gradproof.backends.torch.pull import pull
 from gradproof.backends.torch.twin import wide
 from gradproof.core.finding import Finding, Status
@@ -136,12 +137,12 @@ def rivals(call: Call, kernel: Run, reference: Run, truth: Run | None) -> list[t
     found: list[tuple[str, Rival]] = []
     for index, (ours, theirs) in enumerate(zip(kernel.outputs, reference.outputs, strict=True)):
         if ours.is_floating_point() or ours.is_complex():
-            made = block("output", index, "", ours, 0)
+            made = Frame(ours).block("output", index, "", 0)
             exact = None if truth is None else read(truth.outputs[index])
             found.append(("", Rival(made, read(ours), read(theirs), exact)))
     names = call.names()
     for number, position in enumerate(call.differentiable()):
-        made = block(call.kind(position), call.origins[position], names[position], call.flat[position], 0)
+        made = Frame(call.flat[position]).block(call.kind(position), call.origins[position], names[position], 0)
         exact = None if truth is None else _gradient(truth.gradients[number], made)
         ours, theirs = (_gradient(side.gradients[number], made) for side in (kernel, reference))
         found.append(("the gradient of ", Rival(made, ours, theirs, exact)))

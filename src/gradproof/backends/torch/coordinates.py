@@ -8,12 +8,13 @@ cotangents and tangents.
 from __future__ import annotations
 
 import functools
+from typing import Any, cast
 
 import numpy as np
 import torch
+from torch.masked import MaskedTensor
 
 from gradproof.core.problem import Form
-from gradproof.core.space import Block
 from gradproof.core.types import Matrix, Vector
 
 
@@ -27,8 +28,9 @@ def read(tensor: torch.Tensor) -> Vector:
         tensor = tensor.detach().to(torch.float64)
     try:
         return tensor.detach().numpy().reshape(-1)
-    except (RuntimeError, TypeError):  # on another device, or lazily negated or zero
-        return tensor.numpy(force=True).reshape(-1)
+    except (RuntimeError, TypeError):  # on another device, lazily negated or zero, or masked
+        plain = cast(Any, tensor.detach()).to_tensor(0.0) if isinstance(tensor, MaskedTensor) else tensor
+        return plain.numpy(force=True).reshape(-1)
 
 
 def build(coordinates: Vector, like: torch.Tensor) -> torch.Tensor:
@@ -55,11 +57,6 @@ def _shaped(coordinates: Matrix, like: torch.Tensor, batch: tuple[int, ...]) -> 
 def resolution(dtype: torch.dtype) -> float:
     """The relative spacing of a dtype's numbers."""
     return torch.finfo(dtype).eps
-
-
-def block(kind: str, index: int, name: str, tensor: torch.Tensor, start: int) -> Block:
-    """The block of a tensor whose first coordinate is `start`."""
-    return Block(kind, index, name, tuple(tensor.shape), 1 + tensor.is_complex(), start, resolution(tensor.dtype))
 
 
 def form(tensor: torch.Tensor) -> Form:

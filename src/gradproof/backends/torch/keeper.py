@@ -12,6 +12,8 @@ from typing import Any, Protocol
 
 import torch
 
+from gradproof.backends.torch.watch import has_memory
+
 _Named = tuple[dict[str, torch.Tensor | None], dict[str, torch.Tensor | None]]
 """The buffers of a module, as they may become, and as they were."""
 
@@ -35,7 +37,9 @@ class Keeper:
         self._buffers: list[_Named] = [(buffers, dict(buffers)) for buffers in named if buffers]
         read = [value for value in values if isinstance(value, torch.Tensor) and not value.requires_grad]
         buffers = [buffer for _, kept in self._buffers for buffer in kept.values() if buffer is not None]
-        self._tensors = [_Kept(tensor) for tensor in (*read, *buffers) if _is_plain(tensor)]
+        self._tensors = [
+            _Kept(tensor) for tensor in (*read, *buffers) if has_memory(tensor) and not tensor.is_inference()
+        ]
         self._generators = generators
         self._rewinds: list[Callable[[], None]] | None = None
 
@@ -70,10 +74,6 @@ class _Kept:
 
     def put_back(self) -> None:
         self._tensor.data.copy_(self._copy)
-
-
-def _is_plain(tensor: torch.Tensor) -> bool:
-    return tensor.layout is torch.strided and not tensor.is_inference() and not tensor.is_quantized
 
 
 def _modules(function: Any) -> Iterator[torch.nn.Module]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 import torch
 
+from gradproof.backends.torch.watch import has_memory
 from gradproof.core.problem import Layout
 
 _CHANNELS_LAST = {4: torch.channels_last, 5: torch.channels_last_3d}
@@ -15,7 +16,7 @@ _GAP = 3.0
 
 def possible(outputs: Sequence[torch.Tensor]) -> frozenset[Layout]:
     """The layouts that make a difference for some output."""
-    shapes = [output for output in outputs if output.layout is torch.strided and output.numel() > 1]
+    shapes = [output for output in outputs if has_memory(output) and output.numel() > 1]
     found = {Layout.SLICED, Layout.EXPANDED} if shapes else set[Layout]()
     if any(sum(size > 1 for size in output.shape) > 1 for output in shapes):
         found.add(Layout.TRANSPOSED)
@@ -26,7 +27,7 @@ def possible(outputs: Sequence[torch.Tensor]) -> frozenset[Layout]:
 
 def arrange(tensor: torch.Tensor, layout: Layout) -> torch.Tensor:
     """The tensor in a layout, where that makes a difference for it."""
-    if tensor.layout is not torch.strided or tensor.numel() < 2:
+    if not has_memory(tensor) or tensor.numel() < 2:
         return tensor
     return _ARRANGEMENTS[layout](tensor)
 

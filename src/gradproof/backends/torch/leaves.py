@@ -10,37 +10,47 @@ import numpy as np
 import torch
 
 from gradproof.backends.torch.coordinates import build, read
+from gradproof.backends.torch.frames import Frame, MaskedFrame, PackedFrame, PatternFrame, WholeFrame, data_of
+from gradproof.backends.torch.sparse import values_of
 from gradproof.core.space import Block
 from gradproof.core.types import Vector
 
 
 class Leaf:
-    """One differentiable tensor: moved in place through PyTorch, on any device and of any dtype."""
+    """One differentiable tensor, on any device and of any dtype, moved in place through PyTorch.
 
-    def __init__(self, tensor: torch.Tensor, position: int, block: Block) -> None:
-        self.tensor, self.position, self.block = tensor, position, block
-        self.base = np.array(read(tensor))
+    `memory` is the strided tensor that holds its coordinates: the tensor itself, or the values of a sparse one.
+    """
+
+    def __init__(self, tensor: torch.Tensor, position: int, block: Block, frame: Frame, memory: torch.Tensor) -> None:
+        self.tensor, self.position, self.block, self.frame, self.memory = tensor, position, block, frame, memory
         self.moved: torch.Tensor | None = None
         """What stands in for the tensor while it is moved; None: the tensor itself, moved in place."""
+        self._keep()
+
+    def _keep(self) -> None:
+        self.base: Vector = np.array(read(self.memory))
 
     def write(self, coordinates: Vector) -> None:
-        self.tensor.data.copy_(build(coordinates, self.tensor))
+        self.memory.copy_(build(coordinates, self.memory))
 
     def restore(self) -> None:
         self.write(self.base)
 
     def is_untouched(self) -> bool:
         """Whether the tensor holds what it held at first, bit for bit."""
-        return read(self.tensor).tobytes() == self.base.tobytes()
+        return self.current().tobytes() == self.base.tobytes()
+
+    def current(self) -> Vector:
+        """The coordinates as they are now."""
+        return read(self.memory)
 
 
 class ArrayLeaf(Leaf):
     """A tensor in ordinary memory that NumPy can view: moving it is one copy."""
 
-    def __init__(self, tensor: torch.Tensor, position: int, block: Block) -> None:
-        self.tensor, self.position, self.block, self.moved = tensor, position, block, None
-        plain = tensor.detach()
-        self._view = (torch.view_as_real(plain) if block.parts == 2 else plain).numpy()
+    def _keep(self) -> None:
+        self._view = (torch.view_as_real(self.memory) if self.block.parts == 2 else self.memory).numpy()
         self._original = self._view.copy()
         self.base = self._original.reshape(-1).astype(np.float64)
 
@@ -54,31 +64,76 @@ class ArrayLeaf(Leaf):
         return self._view.tobytes() == self._original.tobytes()
 
 
-class PackedLeaf(Leaf):
-    """A tensor in an opaque layout (MKL-DNN): it cannot be moved in place, so a repacked copy stands in for it."""
+class MaskedLeaf(Leaf):
+    """A MaskedTensor: only the specified elements of its memory are moved."""
+
+    def _keep(self) -> None:
+        self._original = self.memory.clone()
+        self.base = np.array(self.frame.read(self.tensor))
 
     def write(self, coordinates: Vector) -> None:
-        dense = build(coordinates, self.tensor.detach().to_dense())
-        self.moved = dense.to_mkldnn().requires_grad_()  # pyright: ignore[reportUnknownMemberType]
+        self.memory.copy_(torch.where(self._mask, data_of(self.frame.build(coordinates)), self._original))
+
+    def restore(self) -> None:
+        self.memory.copy_(self._original)
+
+    def current(self) -> Vector:
+        return np.array(self.frame.read(self.tensor))
+
+    @property
+    def _mask(self) -> torch.Tensor:
+        return self.tensor.get_mask()  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType, reportUnknownVariableType]
+
+
+class StandIn(Leaf):
+    """A tensor in an opaque layout (MKL-DNN): it cannot be moved in place, so that a copy stands in for it."""
+
+    def _keep(self) -> None:
+        self.base = np.array(self.frame.read(self.tensor))
+
+    def write(self, coordinates: Vector) -> None:
+        self.moved = self.frame.build(coordinates).requires_grad_()
 
     def restore(self) -> None:
         self.moved = None
+
+    def current(self) -> Vector:
+        return self.base if self.moved is None else np.array(self.frame.read(self.moved))
+
+
+class SparseStandIn(StandIn):
+    """A sparse tensor of which also those elements are to be moved that it does not store.
+
+    Its own values are put back all the same: the function gets it too, for the derivative under test.
+    """
+
+    def _keep(self) -> None:
+        super()._keep()
+        self._original = self.memory.clone()
+
+    def restore(self) -> None:
+        super().restore()
+        self.memory.copy_(self._original)
 
 
 _NUMPY = {torch.float64, torch.float32, torch.float16, torch.complex128, torch.complex64}
 
 
-def make_leaf(tensor: torch.Tensor, position: int, block: Block) -> Leaf:
+def make_leaf(tensor: torch.Tensor, position: int, block: Block, frame: Frame) -> Leaf:
     """The leaf that suits a tensor's memory."""
-    if tensor.layout is torch._mkldnn:  # pyright: ignore[reportAttributeAccessIssue, reportPrivateUsage]
-        return PackedLeaf(tensor, position, block)
-    lazy = tensor.is_conj() or tensor.is_neg()
-    if tensor.device.type == "cpu" and tensor.dtype in _NUMPY and not lazy:
-        return ArrayLeaf(tensor, position, block)
-    return Leaf(tensor, position, block)
+    if isinstance(frame, PackedFrame):
+        return StandIn(tensor, position, block, frame, tensor)
+    if isinstance(frame, WholeFrame):
+        return SparseStandIn(tensor, position, block, frame, values_of(tensor))
+    if isinstance(frame, MaskedFrame):
+        return MaskedLeaf(tensor, position, block, frame, data_of(tensor))
+    memory = values_of(tensor) if isinstance(frame, PatternFrame) else tensor.data
+    lazy = memory.is_conj() or memory.is_neg()
+    kind = ArrayLeaf if memory.device.type == "cpu" and memory.dtype in _NUMPY and not lazy else Leaf
+    return kind(tensor, position, block, frame, memory)
 
 
 def move_together(leaves: list[Leaf]) -> bool:
     """Whether moving one leaf may move another."""
-    storages = [leaf.tensor.untyped_storage().data_ptr() for leaf in leaves if not isinstance(leaf, PackedLeaf)]
+    storages = [leaf.memory.untyped_storage().data_ptr() for leaf in leaves if not isinstance(leaf.frame, PackedFrame)]
     return len(set(storages)) < len(storages)

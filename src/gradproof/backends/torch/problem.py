@@ -16,9 +16,10 @@ from torch.autograd import forward_ad
 
 from gradproof.backends.torch.arguments import Call, flatten_outputs
 from gradproof.backends.torch.batch import Batch, Ways, quiet_vmap
-from gradproof.backends.torch.coordinates import block, build, build_batch, form, read
+from gradproof.backends.torch.coordinates import build, build_batch, read
+from gradproof.backends.torch.frames import Frame, input_frame, output_frame
 from gradproof.backends.torch.layouts import arrange, possible
-from gradproof.backends.torch.leaves import Leaf, PackedLeaf, make_leaf, move_together
+from gradproof.backends.torch.leaves import Leaf, StandIn, make_leaf, move_together
 from gradproof.backends.torch.pull import pull, pull_batch, undefined
 from gradproof.backends.torch.twin import Twin, find_twin, wide
 from gradproof.backends.torch.validate import validate_outputs
@@ -51,16 +52,22 @@ class TorchProblem(Problem):
     """
 
     def __init__(
-        self, call: Call, *, seed: int = 0, least_batch: tuple[int, int] = _LEAST_BATCH, dense_outputs: bool = False
+        self,
+        call: Call,
+        *,
+        seed: int = 0,
+        masked: bool = False,
+        least_batch: tuple[int, int] = _LEAST_BATCH,
+        dense_outputs: bool = False,
     ) -> None:
-        """`least_batch` says from how many evaluations, and from how many vjps or jvps, on a batch is started;
-        `dense_outputs` refuses all other layouts of outputs.
+        """`masked` leaves out what sparse tensors do not specify; `least_batch` says from how many evaluations, and
+        from how many vjps or jvps, on a batch is started; `dense_outputs` refuses all other layouts of outputs.
         """
-        self.call, self.seed = call, seed
+        self.call, self.seed, self.masked = call, seed, masked
         self.cost = Cost()
-        self._leaves = _find_leaves(call)
+        self._leaves = find_leaves(call, masked)
         self._sources = [leaf.tensor for leaf in self._leaves]
-        self._packed = [leaf for leaf in self._leaves if isinstance(leaf, PackedLeaf)]
+        self._stand_ins = [leaf for leaf in self._leaves if isinstance(leaf, StandIn)]
         self.moves_together = move_together(self._leaves)
         """Moving one input moves another: a tangent of one of them is not the derivative of moving it."""
         self.inputs = Space(tuple(leaf.block for leaf in self._leaves))
@@ -72,13 +79,22 @@ class TorchProblem(Problem):
         """Batches of evaluations, by the inputs that are left single in them."""
         self._signature: list[tuple[torch.Size, torch.dtype]] = []
         self._start(dense_outputs)
-        self._twin = find_twin(call, self._leaves, self.point, self._chosen, self._outputs)
+        self._batches = all(frame.batches for frame in (*self._frames, *[leaf.frame for leaf in self._leaves]))
+        """Whether vmap can carry all inputs and outputs."""
+        if self._batches:
+            self._twin = find_twin(call, self._leaves, self.point, self._chosen, self._outputs)
         if self._twin is not None:
             self.evaluates_in = 2.0**-52
+        if self._twin is not None or self._stand_ins:  # what is compared with neighbours must be computed as they are
             self.value = self.evaluate(self.point)
-        evaluations, products = least_batch
-        self._least_evaluations = sys.maxsize if self.moves_together or self._packed else evaluations
+        evaluations, products = least_batch if self._batches else (sys.maxsize, sys.maxsize)
+        self._least_evaluations = sys.maxsize if self.moves_together or self._stand_ins else evaluations
         self._vjps, self._jvps = Batch(self.inputs, products), Batch(self.outputs, products)
+
+    @property
+    def has_no_tangents(self) -> bool:
+        """Whether forward mode cannot be compared: torch has dual tensors of strided memory only, and see above."""
+        return self.moves_together or not all(leaf.frame.batches for leaf in self._leaves)
 
     def _start(self, dense_outputs: bool) -> None:
         """The first call: which outputs count, and their graph, which every vjp uses."""
@@ -101,8 +117,13 @@ class TorchProblem(Problem):
         self._chosen = [i for i, _ in chosen]
         self._outputs = [o for _, o in chosen]
         self._signature = [(o.shape, o.dtype) for o in self._outputs]
-        self.outputs = Space(tuple(_row(["output"] * len(chosen), self._chosen, [""] * len(chosen), self._outputs)))
+        self._frames = [output_frame(o, self.masked) for o in self._outputs]
+        kinds = ["output"] * len(self._chosen)
+        self.outputs = Space(tuple(_row(kinds, self._chosen, self._output_names(), self._frames)))
         self.value = self._collect(self._outputs)
+
+    def _output_names(self) -> list[str]:
+        return [""] * len(self._chosen)
 
     def batch_flaw(self, mode: Mode) -> BatchFlaw | None:
         return self._vjps.flaw(self._vjp_ways()) if mode is Mode.REVERSE else self._jvps.flaw(self._jvp_ways())
@@ -189,19 +210,25 @@ class TorchProblem(Problem):
             for leaf in self._leaves:
                 shift = point[leaf.block.slice] - leaf.base
                 if shift.any():
-                    leaf.write(read(leaf.tensor) + shift)
+                    self._shift(leaf, shift)
         else:
             for leaf in self._leaves:
                 leaf.write(point[leaf.block.slice])
+
+    def _shift(self, leaf: Leaf, shift: Vector) -> None:
+        """Move a leaf in its memory; a tensor that was passed twice has as many stand-ins."""
+        moved = [other for other in self._stand_ins if other.tensor is leaf.tensor] or [leaf]
+        for other in moved:
+            other.write(other.current() + shift)
 
     def _restore(self) -> None:
         for leaf in self._leaves:
             leaf.restore()
 
     def _call_moved(self) -> Any:
-        if not self._packed:
+        if not self._stand_ins:
             return self.call()
-        return self.call.with_values({leaf.position: leaf.moved for leaf in self._packed})
+        return self.call.with_values({leaf.position: leaf.moved for leaf in self._stand_ins if leaf.moved is not None})
 
     def _pick(self, output: Any, *, widened: bool = False) -> list[torch.Tensor]:
         everything = flatten_outputs(output)
@@ -216,16 +243,24 @@ class TorchProblem(Problem):
                 raise OutputChangedError(
                     f"output {index} has shape {tuple(shape)} and dtype {dtype} at the inputs given, but shape "
                     f"{tuple(tensor.shape)} and dtype {tensor.dtype} when they were moved a little. "
-                    "The form of an output must not depend on the values of the inputs."
+                    f"The form of an output must not depend on the values of the inputs.{self._why_form_changed()}"
                 )
         return picked
 
+    def _why_form_changed(self) -> str:
+        if not any(leaf.frame.elements is not None for leaf in self._stand_ins):
+            return ""
+        return (
+            " (Without a mask, sparse inputs are moved with all their elements stored. "
+            "A function of the stored values, like s.values(), is checked with masked=True.)"
+        )
+
     def _collect(self, outputs: list[torch.Tensor]) -> Vector:
         if len(outputs) == 1:
-            return read(outputs[0]).copy()
+            return self._frames[0].read(outputs[0]).copy()
         values = np.empty(self.outputs.size)
-        for target, tensor in zip(self.outputs.blocks, outputs, strict=True):
-            values[target.start : target.stop] = read(tensor)
+        for target, frame, tensor in zip(self.outputs.blocks, self._frames, outputs, strict=True):
+            values[target.start : target.stop] = frame.read(tensor)
         return values
 
     @staticmethod
@@ -254,7 +289,12 @@ class TorchProblem(Problem):
     def _vjp_ways(self) -> Ways:
         return Ways(super().vjp_many, self._vjp_batched, lambda: (self.cotangent, self.pullback))
 
+    def _require_batches(self) -> None:
+        if not self._batches:
+            raise NotImplementedError("vmap carries strided tensors only, and not all inputs and outputs are strided")
+
     def _vjp_batched(self, cotangents: Matrix) -> Matrix:
+        self._require_batches()
         stacked = [
             build_batch(cotangents[:, target.slice], tensor)
             for target, tensor in zip(self.outputs.blocks, self._outputs, strict=True)
@@ -270,7 +310,10 @@ class TorchProblem(Problem):
 
     def vjp_undefined(self, cotangent: Vector, absent: frozenset[int]) -> Vector:
         self.cost.vjps += 1
-        outputs = [undefined(o) if i in absent else o for i, o in enumerate(self._outputs)]
+        outputs = [
+            undefined(output) if i in absent and frame.can_be_undefined else output
+            for i, (output, frame) in enumerate(zip(self._outputs, self._frames, strict=True))
+        ]
         return self._gather(list(pull(outputs, self._sources, self._cotangents(cotangent))))
 
     @property
@@ -310,19 +353,19 @@ class TorchProblem(Problem):
     def misshapen_gradients(self) -> list[tuple[Block, Form, Form]]:
         if self._gradients is None:
             self.vjp(np.ones(self.outputs.size))
-        return _misshapen(self.inputs, self._sources, self._gradients or [])
+        return _misshapen(self.inputs, [leaf.frame for leaf in self._leaves], self._gradients or [])
 
     def _cotangents(self, cotangent: Vector) -> list[torch.Tensor]:
         blocks = self.outputs.blocks
-        return [build(cotangent[b.start : b.stop], o) for b, o in zip(blocks, self._outputs, strict=True)]
+        return [frame.build(cotangent[b.start : b.stop]) for b, frame in zip(blocks, self._frames, strict=True)]
 
     def _gather(self, gradients: list[torch.Tensor | None]) -> Vector:
         if len(gradients) == 1 and gradients[0] is not None:
-            return read(gradients[0]).copy()
+            return self._leaves[0].frame.read(gradients[0]).copy()
         result = np.zeros(self.inputs.size)
-        for target, gradient in zip(self.inputs.blocks, gradients, strict=True):
+        for leaf, gradient in zip(self._leaves, gradients, strict=True):
             if gradient is not None:
-                result[target.start : target.stop] = read(gradient)
+                result[leaf.block.start : leaf.block.stop] = leaf.frame.read(gradient)
         return result
 
     # forward mode
@@ -339,16 +382,17 @@ class TorchProblem(Problem):
     def jvp_undefined(self, tangent: Vector, absent: frozenset[int]) -> Vector:
         self.cost.jvps += 1
         tangents = [
-            None if i in absent else build(tangent[leaf.block.slice], leaf.tensor)
-            for i, leaf in enumerate(self._leaves)
+            None if i in absent else leaf.frame.build(tangent[leaf.block.slice]) for i, leaf in enumerate(self._leaves)
         ]
         result = np.zeros(self.outputs.size)
-        for target, output, found in zip(self.outputs.blocks, self._outputs, self._push(tangents), strict=True):
+        for target, frame, found in zip(self.outputs.blocks, self._frames, self._push(tangents), strict=True):
             if found is not None:
-                result[target.slice] = read(_in_kind(found, output))
+                result[target.slice] = frame.read(_in_kind(found, frame.model))
         return result
 
     def _jvp_batched(self, tangents: Matrix) -> Matrix:
+        self._require_batches()
+
         def function(*batch: torch.Tensor) -> tuple[torch.Tensor, ...]:
             found = self._push(list(batch))
             pairs = zip(self._outputs, found, strict=True)
@@ -363,7 +407,7 @@ class TorchProblem(Problem):
 
     def misshapen_tangents(self) -> list[tuple[Block, Form, Form]]:
         tangents = [torch.ones_like(leaf.tensor) for leaf in self._leaves]
-        return _misshapen(self.outputs, self._outputs, self._push(list(tangents)))
+        return _misshapen(self.outputs, self._frames, self._push(list(tangents)))
 
     def _push(self, tangents: list[torch.Tensor | None]) -> list[torch.Tensor | None]:
         """The outputs' tangents, None where there is none, for dual inputs that need no gradient."""
@@ -395,32 +439,28 @@ def _in_kind(tangent: torch.Tensor, output: torch.Tensor) -> torch.Tensor:
     return tangent.real if tangent.is_complex() else tangent.to(output.dtype)
 
 
-def _misshapen(
-    space: Space, models: list[torch.Tensor], actual: list[torch.Tensor | None]
-) -> list[tuple[Block, Form, Form]]:
-    """The tensors that are there but are not of their model's form."""
-    return [
-        (block_, form(model), form(tensor))
-        for block_, model, tensor in zip(space.blocks, models, actual, strict=True)
-        if tensor is not None
-        and not (
-            tensor.shape == model.shape
-            and tensor.dtype is model.dtype
-            and tensor.layout is model.layout
-            and tensor.device == model.device
-        )
-    ]
+def _misshapen(space: Space, frames: list[Frame], actual: list[torch.Tensor | None]) -> list[tuple[Block, Form, Form]]:
+    """The tensors that are there but are not of the form that their frames ask for."""
+    found: list[tuple[Block, Form, Form]] = []
+    for block, frame, tensor in zip(space.blocks, frames, actual, strict=True):
+        mismatch = None if tensor is None else frame.mismatch(tensor)
+        if mismatch is not None:
+            found.append((block, *mismatch))
+    return found
 
 
-def _row(kinds: list[str], indices: list[int], names: list[str], tensors: list[torch.Tensor]) -> Iterator[Block]:
+def _row(kinds: list[str], indices: list[int], names: list[str], frames: list[Frame]) -> Iterator[Block]:
     start = 0
-    for kind, index, name, tensor in zip(kinds, indices, names, tensors, strict=True):
-        yield (made := block(kind, index, name, tensor, start))
+    for kind, index, name, frame in zip(kinds, indices, names, frames, strict=True):
+        yield (made := frame.block(kind, index, name, start))
         start = made.stop
 
 
-def _find_leaves(call: Call) -> list[Leaf]:
+def find_leaves(call: Call, masked: bool = False) -> list[Leaf]:
+    """The tensors under test, ready to be moved."""
     found = call.differentiable()
     names, tensors = call.names(), [call.flat[i] for i in found]
-    blocks = _row([call.kind(i) for i in found], [call.origins[i] for i in found], [names[i] for i in found], tensors)
-    return [make_leaf(tensor, i, made) for i, tensor, made in zip(found, tensors, blocks, strict=True)]
+    frames = [input_frame(tensor, masked) for tensor in tensors]
+    blocks = _row([call.kind(i) for i in found], [call.origins[i] for i in found], [names[i] for i in found], frames)
+    parts = zip(tensors, found, blocks, frames, strict=True)
+    return [make_leaf(tensor, i, made, frame) for tensor, i, made, frame in parts]

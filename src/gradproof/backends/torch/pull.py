@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 import torch
 from torch.autograd import Variable
 
+from gradproof.core.problem import MisshapenGradientError
+
 
 def pull(
     outputs: Sequence[torch.Tensor],
@@ -20,15 +22,21 @@ def pull(
     The cotangents have the shapes of the outputs, so that grad's inspection of them, which takes as long as a small
     backward, is left out.
     """
-    return Variable._execution_engine.run_backward(  # pyright: ignore[reportPrivateUsage, reportAttributeAccessIssue]
-        tuple(outputs),
-        tuple(cotangents),
-        True,  # retain_graph
-        create_graph,
-        tuple(inputs),
-        True,  # allow_unreachable: None for an input that nothing depends on
-        accumulate_grad=False,
-    )
+    try:
+        return Variable._execution_engine.run_backward(  # pyright: ignore[reportPrivateUsage, reportAttributeAccessIssue]
+            tuple(outputs),
+            tuple(cotangents),
+            True,  # retain_graph
+            create_graph,
+            tuple(inputs),
+            True,  # allow_unreachable: None for an input that nothing depends on
+            accumulate_grad=False,
+        )
+    except RuntimeError as error:
+        message = str(error).splitlines()[0]
+        if "returned an invalid gradient" in message and "expected layout" in message:
+            raise MisshapenGradientError(message) from error
+        raise
 
 
 def pull_batch(

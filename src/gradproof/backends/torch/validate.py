@@ -10,9 +10,10 @@ import numpy as np
 import torch
 
 from gradproof.backends.torch.arguments import Call
+from gradproof.backends.torch.frames import MKLDNN
+from gradproof.backends.torch.sparse import LAYOUTS, layout_name, values_of
 
 _DOUBLE = (torch.float64, torch.complex128)
-_MKLDNN: torch.layout = torch._mkldnn  # pyright: ignore[reportAttributeAccessIssue, reportPrivateUsage]
 
 
 def differentiable(call: Call) -> Iterator[tuple[int, torch.Tensor]]:
@@ -29,32 +30,40 @@ def validate_inputs(call: Call, *, who: str, forward: bool, warn_precision: bool
             f"{len(call.flat)} inputs does: call requires_grad_() on those to be checked"
         )
     for index, tensor in found:
-        if tensor.layout not in (torch.strided, _MKLDNN):
+        if tensor.layout not in _KNOWN:
             raise ValueError(
-                f"input {index} has layout {tensor.layout}; sparse inputs cannot be checked yet. "
-                "Check the function of its dense values instead."
+                f"input {index} has layout {tensor.layout}, which cannot be checked. "
+                "Check the function of a strided tensor instead, from which it makes this one."
             )
         if warn_precision and tensor.dtype not in _DOUBLE:
             warnings.warn(
                 f"Input #{index} requires gradient and is not a double precision floating point or complex, but "
                 f"{tensor.dtype}: the check can see no more than that precision resolves.",
-                stacklevel=3,
+                stacklevel=4,
             )
-        if tensor.layout is _MKLDNN:
-            if forward:
-                raise ValueError(f"input {index} is an MKLDNN tensor, which forward mode AD does not support")
-        elif overlaps(tensor):
-            raise RuntimeError(
-                f"The input {index} has elements that share memory (shape {tuple(tensor.shape)}, strides "
-                f"{tensor.stride()}): moving one would move others. Pass input.contiguous() instead."
-            )
+        if forward and tensor.layout is not torch.strided:
+            kind = "an MKLDNN" if tensor.layout is MKLDNN else f"a {layout_name(tensor)}"
+            raise ValueError(f"input {index} is {kind} tensor, which forward mode AD does not support in torch")
+        if tensor.layout is not MKLDNN:
+            _require_own_memory(index, values_of(tensor) if tensor.layout in LAYOUTS else tensor)
+
+
+_KNOWN = LAYOUTS | {torch.strided, MKLDNN}
+
+
+def _require_own_memory(index: int, tensor: torch.Tensor) -> None:
+    if overlaps(tensor):
+        raise RuntimeError(
+            f"The input {index} has elements that share memory (shape {tuple(tensor.shape)}, strides "
+            f"{tensor.stride()}): moving one would move others. Pass input.contiguous() instead."
+        )
 
 
 def validate_outputs(outputs: list[Any]) -> None:
     """Raise for layouts of outputs that plain gradcheck does not take."""
     for index, output in enumerate(outputs):
         if isinstance(output, torch.Tensor) and output.layout is not torch.strided:
-            kind = "MKLDNN" if output.layout is _MKLDNN else "Sparse"
+            kind = "MKLDNN" if output.layout is MKLDNN else "Sparse"
             raise ValueError(
                 f"{kind} output is not supported at gradcheck yet: output {index} has layout {output.layout}. "
                 "Call to_dense(masked_grad=...) on it inside the function."

@@ -16,9 +16,15 @@ _SMALL = 4096
 _BITS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
+def has_memory(tensor: torch.Tensor) -> bool:
+    """Whether a tensor's elements lie in memory of its own: not those of wrappers, nor zeros that are only promised."""
+    plain = type(tensor) is torch.Tensor or isinstance(tensor, torch.nn.Parameter)
+    return plain and tensor.layout is torch.strided and tensor.numel() > 0 and not tensor._is_zerotensor()
+
+
 def fingerprint(tensor: torch.Tensor) -> int | bytes:
     """What changes with any bit of a tensor's memory, gaps between its elements included."""
-    if tensor.layout is not torch.strided or not tensor.numel():
+    if not has_memory(tensor):
         return 0
     storage = tensor.untyped_storage()
     if tensor.is_cpu and storage.nbytes() <= _SMALL:
@@ -66,9 +72,7 @@ def _unpacked(node: Any) -> list[torch.Tensor]:
 
 def memory_of(tensor: torch.Tensor) -> int:
     """Where the memory of a dense tensor begins, 0 where there is none to speak of."""
-    if tensor.layout is not torch.strided or not tensor.numel() or tensor._is_zerotensor():
-        return 0
-    return tensor.untyped_storage().data_ptr()
+    return tensor.untyped_storage().data_ptr() if has_memory(tensor) else 0
 
 
 def share_memory(first: torch.Tensor, second: torch.Tensor) -> bool:
