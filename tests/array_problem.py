@@ -90,11 +90,11 @@ class ArrayProblem(Problem):
         return value
 
     def vjp(self, cotangent: Any) -> Any:
-        self.cost.vjps += 1
+        self.cost.pull()
         return np.asarray(self._vjp(cotangent), dtype=np.float64)
 
     def jvp(self, tangent: Any) -> Any:
-        self.cost.jvps += 1
+        self.cost.push()
         return np.asarray(self._jvp(tangent), dtype=np.float64)
 
     def vjp_undefined(self, cotangent: Any, absent: frozenset[int]) -> Any:
@@ -109,7 +109,7 @@ class ArrayProblem(Problem):
 
     def vjp_in(self, cotangent: Any, layout: Layout) -> Pulled:
         """`vjp_in` of the test may return a gradient, or a gradient and what it overwrote."""
-        self.cost.vjps += 1
+        self.cost.pull()
         pulled = self._vjp_in(cotangent, layout)
         gradient, overwritten = pulled if isinstance(pulled, tuple) else (pulled, ())
         return Pulled(np.asarray(gradient, dtype=np.float64), overwritten)

@@ -262,3 +262,29 @@ def test_noise_of_a_generator_of_its_own_is_reported_as_noise() -> None:
     report = check(noisy, numbers(50), modes="reverse")
     assert not report
     assert any("not deterministic" in finding.message for finding in report.findings)
+
+
+def test_a_value_that_is_not_finite_is_the_hint() -> None:
+    x = torch.tensor([-1.0, 1.0], dtype=torch.float64, requires_grad=True)
+    report = check(torch.log, x, modes="reverse")
+    assert not report
+    assert report.findings[0].hint.startswith("output 0, element [0] is nan at this point")
+
+
+def test_inference_mode_is_refused() -> None:
+    x = numbers(3)
+    with torch.inference_mode(), pytest.raises(RuntimeError, match="inference_mode"):
+        check(torch.sin, x)
+
+
+def test_modes_and_check_forward_ad_must_agree() -> None:
+    with pytest.raises(ValueError, match="contradicts modes"):
+        check(torch.sin, numbers(3), modes="reverse", check_forward_ad=True)
+
+
+def test_a_bad_budget_is_refused_before_the_function_is_called() -> None:
+    def never(x: torch.Tensor) -> torch.Tensor:
+        raise AssertionError("called")
+
+    with pytest.raises(ValueError, match="budget must be positive"):
+        check(never, numbers(3), budget=0)

@@ -14,7 +14,7 @@ from gradproof.backends import Session, as_arguments, find_backend
 from gradproof.core.certificate import Certificate
 from gradproof.core.finding import Finding, Status
 from gradproof.core.options import Options, Strategy
-from gradproof.core.problem import BudgetExhausted, MisshapenGradientError, Mode, Problem
+from gradproof.core.problem import BudgetExhausted, MisshapenGradientError, Mode, OutputChangedError, Problem
 from gradproof.core.report import Report, Spent
 from gradproof.properties import DEFAULT, EXPLANATIONS, PROPERTIES
 
@@ -71,6 +71,7 @@ def check(
     wanted, chosen = _named_modes(modes), _named_strategy(strategy)
     names = DEFAULT if properties is None else _named_properties(properties)
     wanted, names = _translated(torch_names, wanted, names)
+    _require_positive(budget)
     backend = find_backend(func, arguments, keywords)
     options = Options(strategy=chosen, properties=names, atol=atol, rtol=rtol, nondet_tol=nondet_tol, seed=seed)
     request = _Request(options, wanted, budget, started)
@@ -153,10 +154,14 @@ def explain(problem: Problem, options: Options) -> list[Finding]:
 
 def raised(name: str, error: Exception) -> Finding:
     """The finding for an exception in user code."""
+    if isinstance(error, OutputChangedError):
+        message = f"Nothing can be compared: {error}"
+    else:
+        message = f"While `{name}` was checked, user code raised {type(error).__name__}: {error}"
     return Finding(
         property=name,
         status=Status.RAISED,
-        message=f"While `{name}` was checked, user code raised {type(error).__name__}: {error}",
+        message=message,
         cause=error,
     )
 
@@ -176,12 +181,15 @@ def _require_coverage(problem: Problem, properties: frozenset[str]) -> None:
         raise ValueError("there is nothing to check: no output has a graph, and the property `unused` is switched off")
 
 
+def _require_positive(budget: float | None) -> None:
+    if budget is not None and (isinstance(budget, bool) or not budget > 0):
+        raise ValueError(f"budget must be positive, an int (evaluations) or a float (seconds): got {budget!r}")
+
+
 def _limit(problem: Problem, budget: float | None, started: float, spent: int) -> None:
     """A whole number bounds the evaluations, `spent` of which are gone, any other number the seconds."""
     if budget is None:
         return
-    if isinstance(budget, bool) or not budget > 0:
-        raise ValueError(f"budget must be positive, an int (evaluations) or a float (seconds): got {budget!r}")
     if isinstance(budget, int):
         problem.cost.most_evaluations = budget - spent
     else:
@@ -242,6 +250,8 @@ def _translated(
     """Modes and properties, changed as torch's names ask."""
     for name, value in torch_names.items():
         if name == "check_forward_ad":
+            if modes and (Mode.FORWARD in modes) is not bool(value):
+                raise ValueError(f"check_forward_ad={value} contradicts modes: leave one of them out")
             modes = modes or ((Mode.REVERSE, Mode.FORWARD) if value else (Mode.REVERSE,))
         elif name in _TORCH_NAMES:
             properties = properties | {_TORCH_NAMES[name]} if value else properties - {_TORCH_NAMES[name]}

@@ -36,8 +36,8 @@ class MisshapenGradientError(RuntimeError):
     """The framework does not take a gradient because of its form; `str` says which and why."""
 
 
-class BudgetExhausted(Exception):  # noqa: N818 (not an error: the check ends undecided)
-    """The check has cost as much as it may."""
+class BudgetExhausted(BaseException):  # noqa: N818 (not an error: the check ends undecided)
+    """The check has cost as much as it may. Like an interrupt, it is nothing that user code or a property handles."""
 
 
 @dataclass(slots=True)
@@ -52,11 +52,24 @@ class Cost:
 
     def evaluate(self, count: int = 1) -> None:
         """Count evaluations; raises `BudgetExhausted` where there is no budget for them."""
-        if self.evaluations + count > self.most_evaluations or (
-            self.deadline < math.inf and time.perf_counter() > self.deadline
-        ):
+        if self.evaluations + count > self.most_evaluations:
             raise BudgetExhausted
+        self._look_at_the_clock()
         self.evaluations += count
+
+    def pull(self, count: int = 1) -> None:
+        """Count vjps."""
+        self._look_at_the_clock()
+        self.vjps += count
+
+    def push(self, count: int = 1) -> None:
+        """Count jvps."""
+        self._look_at_the_clock()
+        self.jvps += count
+
+    def _look_at_the_clock(self) -> None:
+        if self.deadline < math.inf and time.perf_counter() > self.deadline:
+            raise BudgetExhausted
 
 
 @dataclass(frozen=True, slots=True)

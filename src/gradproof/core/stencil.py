@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gradproof.core.lazy import lazy
-from gradproof.core.problem import BudgetExhausted, OutputChangedError, Problem
+from gradproof.core.problem import OutputChangedError, Problem
 from gradproof.core.types import Indices, Matrix, Vector
 
 Tolerance = Callable[[Matrix], Matrix]
@@ -243,7 +243,7 @@ class Stencil:
         """Evaluations, NaN where the function refuses a point: a step too far is not a verdict."""
         try:
             return self.problem.evaluate_many(points)
-        except (OutputChangedError, BudgetExhausted):
+        except OutputChangedError:
             raise
         except Exception as refusal:
             self.refusal = refusal
@@ -251,7 +251,7 @@ class Stencil:
         for row, point in zip(values, points, strict=True):
             try:
                 row[:] = self.problem.evaluate(point)
-            except (OutputChangedError, BudgetExhausted):
+            except OutputChangedError:
                 raise
             except Exception as refusal:
                 self.refusal = refusal

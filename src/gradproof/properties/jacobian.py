@@ -76,7 +76,7 @@ def describe(problem: Problem, options: Options, comparison: Comparison, name: s
     for kink, output, input_ in dict.fromkeys(zip(kinks.tolist(), output_of.tolist(), input_of.tolist(), strict=True)):
         group = guilty[(kinks == kink) & (output_of == output) & (input_of == input_)]
         entries = tuple(_entry(problem, comparison, int(k)) for k in group[: options.worst])
-        hint = "" if kink else _hint(entries, comparison, group)
+        hint = "" if kink else _not_finite(problem, comparison, group) or _hint(entries, comparison, group)
         count = f"{'at least ' if comparison.located else ''}{len(group)}"
         yield _finding(entries, len(group), count, name, _KINK_HEADLINE if kink else headline, hint)
 
@@ -105,6 +105,15 @@ def _finding(entries: tuple[Entry, ...], wrong: int, count: str, name: str, head
         wrong=wrong,
         total=total,
     ).at(worst)
+
+
+def _not_finite(problem: Problem, comparison: Comparison, group: Indices) -> str:
+    values = problem.value[comparison.suspects.rows[group]]
+    if np.isfinite(values).all():
+        return ""
+    worst = int(comparison.suspects.rows[group][~np.isfinite(values)][0])
+    place, value = problem.outputs.place(worst), problem.value[worst]
+    return f"{place} is {value} at this point: move the inputs to where the function has a value"
 
 
 def _hint(entries: tuple[Entry, ...], comparison: Comparison, group: Indices) -> str:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gradproof.core.problem import BatchFlaw, BudgetExhausted
+from gradproof.core.problem import BatchFlaw
 from gradproof.core.space import Space
 from gradproof.core.types import Matrix, Vector
 
@@ -68,8 +68,6 @@ class Batch:
         self._usable = False
         try:
             answers = ways.batched(np.vstack([rows, question]))
-        except BudgetExhausted:
-            raise
         except Exception as error:
             self._flaw = BatchFlaw(f"vmap could not run it ({type(error).__name__}: {error})", error)
             return None

@@ -275,7 +275,7 @@ class TorchProblem(Problem):
     def vjp(self, cotangent: Vector) -> Vector:
         if not self.has_graph:
             return np.zeros(self.inputs.size)
-        self.cost.vjps += 1
+        self.cost.pull()
         cotangents = self._cotangents(cotangent)
         self._gradients = list(pull(self._outputs, self._sources, cotangents))
         self._cotangent_memories = list(map(memory_of, cotangents))
@@ -301,7 +301,7 @@ class TorchProblem(Problem):
         ]
         with quiet_vmap():
             gradients = pull_batch(self._outputs, self._sources, stacked)
-        self.cost.vjps += len(cotangents)
+        self.cost.pull(len(cotangents))
         result = np.zeros((len(cotangents), self.inputs.size))
         for target, gradient in zip(self.inputs.blocks, gradients, strict=True):
             if gradient is not None:
@@ -309,7 +309,7 @@ class TorchProblem(Problem):
         return result
 
     def vjp_undefined(self, cotangent: Vector, absent: frozenset[int]) -> Vector:
-        self.cost.vjps += 1
+        self.cost.pull()
         outputs = [
             undefined(output) if i in absent and frame.can_be_undefined else output
             for i, (output, frame) in enumerate(zip(self._outputs, self._frames, strict=True))
@@ -321,7 +321,7 @@ class TorchProblem(Problem):
         return possible(self._outputs)
 
     def vjp_in(self, cotangent: Vector, layout: Layout) -> Pulled:
-        self.cost.vjps += 1
+        self.cost.pull()
         cotangents = [arrange(tensor, layout) for tensor in self._cotangents(cotangent)]
         names = [f"the grad_output of {target.label}" for target in self.outputs.blocks]
         watch = Watch([*zip(names, cotangents, strict=True), *self._saved])
@@ -380,7 +380,7 @@ class TorchProblem(Problem):
         return Ways(super().jvp_many, self._jvp_batched, lambda: (self.tangent, self.pushforward))
 
     def jvp_undefined(self, tangent: Vector, absent: frozenset[int]) -> Vector:
-        self.cost.jvps += 1
+        self.cost.push()
         tangents = [
             None if i in absent else leaf.frame.build(tangent[leaf.block.slice]) for i, leaf in enumerate(self._leaves)
         ]
@@ -402,7 +402,7 @@ class TorchProblem(Problem):
         with quiet_vmap():
             # torch.func.vmap has no rule for dual tensors; the vmap behind is_grads_batched has.
             found = _vmap_internals.vmap(function)(*stacked)  # pyright: ignore[reportDeprecated]
-            self.cost.jvps += len(tangents)
+            self.cost.push(len(tangents))
             return self._collect_batch(found, self.outputs)
 
     def misshapen_tangents(self) -> list[tuple[Block, Form, Form]]:

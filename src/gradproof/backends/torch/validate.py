@@ -23,6 +23,10 @@ def differentiable(call: Call) -> Iterator[tuple[int, torch.Tensor]]:
 
 def validate_inputs(call: Call, *, who: str, forward: bool, warn_precision: bool) -> None:
     """Raise for inputs that cannot be checked, warn about low precision. `who` is the function the user called."""
+    if torch.is_inference_mode_enabled():
+        raise RuntimeError(
+            f"{who} was called inside torch.inference_mode(), where nothing has a graph: call it outside"
+        )
     found = list(differentiable(call))
     if not found:
         raise ValueError(
