@@ -346,6 +346,15 @@ def test_a_wrong_element_of_a_masked_tensor_is_named_and_a_masked_one_does_not_c
     assert "element [1, 1] (specified)" in first.message
 
 
+def test_a_masked_tensor_that_is_sparse_is_refused() -> None:
+    from torch.masked import masked_tensor
+
+    data = torch.eye(3, dtype=torch.float64).to_sparse()
+    x = masked_tensor(data, data.bool(), requires_grad=True)
+    with pytest.raises(ValueError, match=r"input 0 is a MaskedTensor of layout torch.sparse_coo, which cannot"):
+        gradcheck(lambda x: x.to_tensor(0.0), x)
+
+
 def test_a_masked_output_of_a_strided_input() -> None:
     from torch.masked import as_masked_tensor
 

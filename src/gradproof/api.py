@@ -117,9 +117,17 @@ class _Request:
             return _Round(None, self.modes, _second(before, [raised("evaluate", error)]))
         _require_coverage(problem, self.options.properties)
         _limit(problem, self.budget, self.started, before.evaluations if before else 0)
-        options = dataclasses.replace(self.options, modes=self.modes or session.modes(problem))
+        options = dataclasses.replace(self.options, modes=self.modes or _supported(session, problem))
         findings = [finding for found in investigate(problem, options) for finding in found]
         return _Round(problem, options.modes, _second(before, findings))
+
+
+def _supported(session: Session, problem: Problem) -> tuple[Mode, ...]:
+    """The modes that the call supports; where the budget does not even suffice to find out, reverse mode."""
+    try:
+        return session.modes(problem)
+    except BudgetExhausted:
+        return (Mode.REVERSE,)
 
 
 def _second(before: _Round | None, findings: list[Finding]) -> list[Finding]:

@@ -27,7 +27,7 @@ from gradproof.backends.torch.comparison import compare_calls
 from gradproof.backends.torch.coverage import left_out
 from gradproof.backends.torch.problem import TorchProblem
 from gradproof.backends.torch.pull import pull
-from gradproof.backends.torch.second import FirstDerivative, SecondProblem, draw_cotangents
+from gradproof.backends.torch.second import DerivativeCall, SecondProblem, draw_cotangents
 from gradproof.backends.torch.state import preserved
 from gradproof.backends.torch.strided import StridedFunction, StridedOutputs
 from gradproof.backends.torch.validate import differentiable, validate_inputs, validate_outputs
@@ -216,9 +216,8 @@ def gradgradcheck(
     _require(check_fwd_over_rev or check_rev_over_rev, "at least one of check_fwd_over_rev and check_rev_over_rev")
     _require(check_rev_over_rev or not check_undefined_grad, "check_rev_over_rev=True for check_undefined_grad=True")
     _require(check_rev_over_rev or not check_batched_grad, "check_rev_over_rev=True for check_batched_grad=True")
-    arguments = as_arguments(inputs)
+    call = Call(func, as_arguments(inputs), {})
     if grad_outputs is None:
-        call = Call(func, arguments, {})
         with preserved([tensor for _, tensor in differentiable(call)]):
             outputs = first_outputs(call)
             validate_outputs(outputs)
@@ -232,8 +231,7 @@ def gradgradcheck(
         (float(eps), float(atol), float(rtol), float(nondet_tol)),
     )
     make = functools.partial(SecondProblem, masked=masked, least_batch=(12, 2 if check_batched_grad else 5))
-    derivative = FirstDerivative(func, arguments, cotangents)
-    return _check(Call(derivative, (*arguments, *cotangents), {}), options, make, raise_exception)
+    return _check(DerivativeCall(call, cotangents), options, make, raise_exception)
 
 
 def as_sparse_gradcheck(gradcheck: Callable[..., Any]) -> Callable[..., Any]:

@@ -36,7 +36,7 @@ class MisshapenGradientError(RuntimeError):
     """The framework does not take a gradient because of its form; `str` says which and why."""
 
 
-class BudgetExhausted(BaseException):  # noqa: N818 (not an error: the check ends undecided)
+class BudgetExhausted(BaseException):
     """The check has cost as much as it may. Like an interrupt, it is nothing that user code or a property handles."""
 
 

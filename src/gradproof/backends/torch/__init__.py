@@ -12,7 +12,7 @@ from gradproof.backends.torch.arguments import Call, flatten_outputs
 from gradproof.backends.torch.coverage import left_out, select
 from gradproof.backends.torch.modules import ModuleCall
 from gradproof.backends.torch.problem import TorchProblem, find_leaves
-from gradproof.backends.torch.second import FirstDerivative, NamedSecondProblem, connected, draw_cotangents
+from gradproof.backends.torch.second import DerivativeCall, NamedSecondProblem, connected, draw_cotangents
 from gradproof.backends.torch.state import preserved
 from gradproof.backends.torch.validate import differentiable, overlaps, validate_inputs
 from gradproof.core.problem import Mode, Problem
@@ -36,11 +36,8 @@ class TorchSession:
         return TorchProblem(self._call, seed=seed, masked=self._masked)
 
     def second(self, seed: int) -> TorchProblem:
-        call = self._call.plain()
-        cotangents = draw_cotangents(first_outputs(call), noncontiguous=False, masked=self._masked)
-        derivative = FirstDerivative(call.function, call.arguments, cotangents, call.keywords)
-        second = Call(derivative, (*call.arguments, *cotangents), call.keywords)
-        return NamedSecondProblem(second, seed=seed, masked=self._masked)
+        cotangents = draw_cotangents(first_outputs(self._call), noncontiguous=False, masked=self._masked)
+        return NamedSecondProblem(DerivativeCall(self._call, cotangents), seed=seed, masked=self._masked)
 
     def modes(self, problem: Problem) -> tuple[Mode, ...]:
         forward = not (isinstance(problem, TorchProblem) and problem.has_no_tangents) and _has_forward(problem)

@@ -93,14 +93,6 @@ class Call:
         finally:
             self.keeper.put_back()
 
-    def plain(self) -> Call:
-        """The same as a function of its arguments alone, in which nothing else requires a gradient than is chosen."""
-        return Call(self.function, *self._rebuilt(self._unchosen()))
-
-    def _unchosen(self) -> dict[int, torch.Tensor]:
-        chosen = self.differentiable()
-        return {i: v.detach() for i, v in enumerate(self.flat) if _needs_gradient(v) and i not in chosen}
-
     def replace(self, position: int, value: Any) -> None:
         """Put another value in a flat position, for good."""
         arguments, keywords = self._rebuilt({position: value})

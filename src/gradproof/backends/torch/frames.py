@@ -183,18 +183,20 @@ def _mask_of(tensor: torch.Tensor) -> torch.Tensor:
 
 def input_frame(tensor: torch.Tensor, masked: bool) -> Frame:
     """The frame of an input. Elements that a sparse tensor stores twice are two coordinates under a mask."""
-    if tensor.layout in LAYOUTS:
-        return PatternFrame(tensor, getattr(tensor, _PLACES, None)) if masked else WholeFrame(tensor)
-    if tensor.layout is MKLDNN:
-        return PackedFrame(tensor)
+    places = getattr(tensor, _PLACES, None)
+    if tensor.layout is torch.strided and not isinstance(tensor, MaskedTensor):
+        return Frame(tensor) if places is None else PlacedFrame(tensor, places)
     if isinstance(tensor, MaskedTensor):
         return MaskedFrame(tensor)
-    places = getattr(tensor, _PLACES, None)
-    return Frame(tensor) if places is None else PlacedFrame(tensor, places)
+    if tensor.layout in LAYOUTS:
+        return PatternFrame(tensor, places) if masked else WholeFrame(tensor)
+    return PackedFrame(tensor) if tensor.layout is MKLDNN else Frame(tensor)
 
 
 def output_frame(tensor: torch.Tensor, masked: bool) -> Frame:
     """The frame of an output; what is stored twice is one number."""
+    if type(tensor) is torch.Tensor and tensor.layout is torch.strided:  # nearly always
+        return Frame(tensor)
     if masked and tensor.layout is torch.sparse_coo:
         return PatternFrame(tensor.detach().coalesce())
     return Frame(tensor) if tensor.layout is MKLDNN else input_frame(tensor, masked)

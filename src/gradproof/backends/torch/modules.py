@@ -7,19 +7,7 @@ from typing import Any
 
 import torch
 
-from gradproof.backends.torch.arguments import Call, parameter_names
-
-
-class _Stateless:
-    """A module as a function of its arguments and parameters."""
-
-    def __init__(self, module: torch.nn.Module, count: int, parameters: list[str], names: list[str]) -> None:
-        self._module, self._count, self._parameters = module, count, parameters
-        self.parameter_names = tuple(names)
-
-    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
-        parameters = dict(zip(self._parameters, arguments[self._count :], strict=True))
-        return torch.func.functional_call(self._module, parameters, arguments[: self._count], keywords)
+from gradproof.backends.torch.arguments import Call
 
 
 class ModuleCall(Call):
@@ -43,16 +31,6 @@ class ModuleCall(Call):
 
     def names(self) -> list[str]:
         return [*super().names(), *self._attached]
-
-    def plain(self) -> Call:
-        """A function of the arguments and, behind them, the parameters."""
-        unchosen = self._unchosen()
-        arguments, keywords = self._rebuilt(unchosen)
-        named = dict(self._module.named_parameters())
-        parameters = [unchosen.get(i, value) for i, value in enumerate(named.values(), self._count)]
-        known = [*parameter_names(self.function)[: len(arguments)]]
-        names = [*known, *[""] * (len(arguments) - len(known)), *named]
-        return Call(_Stateless(self._module, len(arguments), list(named), names), [*arguments, *parameters], keywords)
 
     def with_values(self, replaced: Mapping[int, Any]) -> Any:
         arguments, keywords = self._rebuilt(replaced)

@@ -1,9 +1,9 @@
-"""Second order: the first derivative as a function of the inputs and the cotangents."""
+"""Second order: the first derivative as a call of the inputs and the cotangents."""
 
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from gradproof.backends.torch.arguments import Call, flatten_outputs, parameter_names
+from gradproof.backends.torch.arguments import Call, flatten_outputs
 from gradproof.backends.torch.frames import Frame, output_frame
 from gradproof.backends.torch.leaves import Leaf
 from gradproof.backends.torch.problem import TorchProblem
@@ -58,59 +58,65 @@ def _draw(output: torch.Tensor, generator: torch.Generator, noncontiguous: bool)
     return drawn[..., ::gap] if output.dim() else drawn
 
 
-class FirstDerivative:
-    """`(*inputs, *cotangents, **keywords) -> gradients` of a function, itself differentiable."""
+class DerivativeCall(Call):
+    """The first derivative of a call, itself a call: of the same inputs and the cotangents; it returns gradients."""
 
-    def __init__(
-        self,
-        function: Callable[..., Any],
-        inputs: Sequence[Any],
-        cotangents: Sequence[torch.Tensor | None],
-        keywords: Mapping[str, Any] | None = None,
-    ) -> None:
-        self._function = function
-        self._count = len(inputs)
-        whole = Call(function, inputs, keywords or {})
-        self._sources = [i for i, x in enumerate(whole.flat) if isinstance(x, torch.Tensor) and x.requires_grad]
-        self._originals = [whole.flat[i] for i in self._sources]
-        self._given = [i for i, v in enumerate(cotangents) if v is not None]
-        self._flowing = [i for i, v in enumerate(cotangents) if v is not None and v.requires_grad]
-        self._total = len(cotangents)
-        names = [*parameter_names(function)[: self._count]]
-        names += [""] * (self._count - len(names))
-        self.parameter_names = (*names, *(f"grad_outputs[{i}]" for i in range(self._total)))
+    def __init__(self, call: Call, cotangents: Sequence[torch.Tensor | None]) -> None:
+        self._inner, self._behind, self._total = call, len(call.flat), len(cotangents)
+        self.function, self.keeper = call.function, None
+        self.arguments, self.keywords = (*call.arguments, *cotangents), call.keywords
+        self.flat = [*call.flat, *cotangents]
+        before = max(len(call.arguments) + len(call.keywords), max(call.origins, default=-1) + 1)
+        self.origins = [*call.origins, *range(before, before + self._total)]
+        self.chosen = None if call.chosen is None else call.chosen.union(range(self._behind, len(self.flat)))
+        self._sources = call.differentiable()
+        self._flowing = [self._behind + i for i, value in enumerate(cotangents) if _flows(value)]
         self.of: list[torch.Tensor] = []
         """The tensors whose gradients the last call returned."""
         self.scalar = False
         """Whether they were gradients of one real number."""
 
-    def __call__(self, *arguments: Any, **keywords: Any) -> tuple[torch.Tensor, ...]:
-        inputs, cotangents = arguments[: self._count], arguments[self._count :]
-        flat = Call(self._function, inputs, keywords).flat
-        sources = [flat[i] for i in self._sources]
-        for source in sources:  # forward mode hands in detached inputs
-            source.requires_grad_()
-        for i in self._flowing:
-            cotangents[i].requires_grad_()
-        outputs = connected(self._function(*inputs, **keywords))
+    def kind(self, position: int) -> str:
+        return self._inner.kind(position) if position < self._behind else "input"
+
+    def names(self) -> list[str]:
+        return [*self._inner.names(), *(f"grad_outputs[{i}]" for i in range(self._total))]
+
+    def __call__(self) -> tuple[torch.Tensor, ...]:
+        return self._run(lambda: self._gradients(self._inner(), self.flat), (), {})
+
+    def with_values(self, replaced: Mapping[int, Any]) -> tuple[torch.Tensor, ...]:
+        flat = [replaced.get(i, value) for i, value in enumerate(self.flat)]
+        for i in (*self._sources, *self._flowing):  # forward mode hands in detached inputs
+            flat[i].requires_grad_()
+        inner = {i: value for i, value in replaced.items() if i < self._behind}
+        return self._run(lambda: self._gradients(self._inner.with_values(inner), flat), (), {})
+
+    def _gradients(self, output: Any, flat: Sequence[Any]) -> tuple[torch.Tensor, ...]:
+        outputs, cotangents = connected(output), flat[self._behind :]
         if len(outputs) != self._total:
             raise ValueError(
                 f"got {self._total} grad_outputs for {len(outputs)} differentiable outputs: "
                 "pass one for each, None for those that carry no gradient"
             )
         self.scalar = len(outputs) == 1 and outputs[0].numel() == 1 and not outputs[0].is_complex()
-        if not self._given:
+        given = [(o, v) for o, v in zip(outputs, cotangents, strict=True) if v is not None]
+        if not given:
             return ()
+        sources = [flat[i] for i in self._sources]
         with _naming_what_torch_lacks(outputs, sources):
-            gradients = pull(
-                [outputs[i] for i in self._given], sources, [cotangents[i] for i in self._given], create_graph=True
-            )
-        self.of = [x for x, gradient in zip(self._originals, gradients, strict=True) if gradient is not None]
+            gradients = pull([o for o, _ in given], sources, [v for _, v in given], create_graph=True)
+        pairs = zip(self._sources, gradients, strict=True)
+        self.of = [self.flat[i] for i, gradient in pairs if gradient is not None]
         return tuple(gradient for gradient in gradients if gradient is not None)
 
 
+def _flows(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.requires_grad
+
+
 class SecondProblem(TorchProblem):
-    """A `FirstDerivative` as a Problem: what claims to be the second derivative is its derivative."""
+    """A `DerivativeCall` as a Problem: what claims to be the second derivative is its derivative."""
 
     @property
     def paired(self) -> Indices | None:
@@ -139,9 +145,9 @@ class NamedSecondProblem(SecondProblem):
         return [f"gradient of {leaf.block.name or leaf.block.label}" for leaf in self._differentiated()]
 
 
-def _derivative(call: Call) -> FirstDerivative:
-    assert isinstance(call.function, FirstDerivative)
-    return call.function
+def _derivative(call: Call) -> DerivativeCall:
+    assert isinstance(call, DerivativeCall)
+    return call
 
 
 def _alike(left: Elements | None, right: Elements | None) -> bool:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch.masked import MaskedTensor
 
 from gradproof.backends.torch.arguments import Call
 from gradproof.backends.torch.frames import MKLDNN
@@ -34,9 +35,9 @@ def validate_inputs(call: Call, *, who: str, forward: bool, warn_precision: bool
             f"{len(call.flat)} inputs does: call requires_grad_() on those to be checked"
         )
     for index, tensor in found:
-        if tensor.layout not in _KNOWN:
+        if tensor.layout not in _KNOWN or (tensor.layout in LAYOUTS and isinstance(tensor, MaskedTensor)):
             raise ValueError(
-                f"input {index} has layout {tensor.layout}, which cannot be checked. "
+                f"input {index} is a {type(tensor).__name__} of layout {tensor.layout}, which cannot be checked. "
                 "Check the function of a strided tensor instead, from which it makes this one."
             )
         if warn_precision and tensor.dtype not in _DOUBLE:
