@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from typing import Any
 
 from gradproof.backends import as_arguments, find_backend
+from gradproof.core.diagnose import eliminate
+from gradproof.core.exhibits import draw_exhibits, draw_maps
 from gradproof.core.finding import Finding, Status
 from gradproof.core.options import Options, Strategy
 from gradproof.core.problem import BudgetExhausted, Mode, Problem
 from gradproof.core.report import Report, Spent
 from gradproof.properties import DEFAULT, EXPLANATIONS, PROPERTIES
+from gradproof.report.progress import watching
+
+observers: list[Callable[[Report], None]] = []
+"""Called with every report; the pytest plugin collects them here."""
 
 
 def check(
@@ -52,22 +60,22 @@ def check(
     >>> report.findings[0].input_element == report.findings[0].output_element
     True
     """
-    started = time.perf_counter()
     arguments = as_arguments(inputs)
     keywords = dict(kwargs or {})
     wanted, chosen = _named_modes(modes), _named_strategy(strategy)
     names = DEFAULT if properties is None else _named_properties(properties)
     wanted, names = _translated(torch_names, wanted, names)
     backend = find_backend(arguments, keywords)
+    occasion = Occasion(name_of(func), backend.framework)
     findings: list[Finding] = []
     with backend.session(func, arguments, keywords) as session:
         try:
             problem = session.problem(seed)
         except Exception as error:
             failed = Options(seed=seed)
-            return _report(None, [raised("evaluate", error)], failed, backend.framework, started)
+            return conclude(None, [raised("evaluate", error)], failed, occasion)
         _require_coverage(problem, names)
-        _limit(problem, budget, started)
+        _limit(problem, budget, occasion.started)
         options = Options(
             strategy=chosen,
             modes=wanted or session.modes(problem),
@@ -77,9 +85,10 @@ def check(
             nondet_tol=nondet_tol,
             seed=seed,
         )
-        for found in investigate(problem, options):
-            findings += found
-    return _report(problem, findings, options, backend.framework, started)
+        with watching(problem.cost, occasion.subject):
+            for found in investigate(problem, options):
+                findings += found
+            return conclude(problem, findings, options, occasion)
 
 
 def investigate(problem: Problem, options: Options) -> Iterator[list[Finding]]:
@@ -142,24 +151,77 @@ def _exhausted(name: str) -> Finding:
     )
 
 
-def _report(
-    problem: Problem | None, findings: list[Finding], options: Options, framework: str, started: float
-) -> Report:
-    cost = problem.cost if problem else None
+@dataclass(frozen=True, slots=True)
+class Occasion:
+    """What is checked, for which framework, and since when."""
+
+    subject: str
+    framework: str
+    started: float = field(default_factory=time.perf_counter)
+
+
+def name_of(func: Callable[..., Any]) -> str:
+    """What a reader would call a function.
+
+    >>> name_of(functools.partial(divmod, 3))
+    'divmod'
+    """
+    while isinstance(func, functools.partial):
+        func = func.func
+    return getattr(func, "__qualname__", None) or type(func).__qualname__
+
+
+def conclude(problem: Problem | None, findings: list[Finding], options: Options, occasion: Occasion) -> Report:
+    """The report, with pictures if there is something wrong; whoever listens hears of it."""
+    report = _bare(problem, findings, options, occasion)
+    if problem is not None and not report:
+        report = _illustrated(problem, report)
+    report = _settled(report, problem, occasion)
+    for observe in observers:
+        observe(report)
+    return report
+
+
+def _bare(problem: Problem | None, findings: list[Finding], options: Options, occasion: Occasion) -> Report:
+    inputs, outputs = (problem.inputs.blocks, problem.outputs.blocks) if problem else ((), ())
+    names = ("gradproof", "numpy", occasion.framework)
     return Report(
         findings=tuple(sorted(findings, key=lambda f: (-f.status.rank, f.property not in EXPLANATIONS))),
         modes=options.modes,
-        covered=tuple(block.label for block in problem.inputs.blocks) if problem else (),
+        covered=tuple(block.label for block in inputs),
         entries=problem.inputs.size * problem.outputs.size if problem else 0,
         certificate=problem.certificate if problem else None,
-        cost=Spent(
-            cost.evaluations if cost else 1,
-            cost.vjps if cost else 0,
-            cost.jvps if cost else 0,
-            time.perf_counter() - started,
-        ),
+        cost=Spent(1, 0, 0, 0.0),
         seed=options.seed,
-        versions=tuple((name, version(name)) for name in ("gradproof", "numpy", framework)),
+        versions=tuple((name, version(name)) for name in names),
+        subject=occasion.subject,
+        inputs=inputs,
+        outputs=outputs,
+    )
+
+
+def _illustrated(problem: Problem, report: Report) -> Report:
+    """With slices, ladders and maps, and a cause by elimination where no suspect fits."""
+    maps = draw_maps(report.findings)
+    pairs = report.pairs
+    hints = {(pair.output, pair.input): eliminate(pairs, pair) for pair in pairs if pair.status is Status.WRONG}
+    findings = tuple(
+        replace(f, hint=hints.get((f.entries[0].output.block, f.entries[0].input.block), ""))
+        if f.entries and not f.hint and f.status is Status.WRONG
+        else f
+        for f in report.findings
+    )
+    return replace(report, findings=findings, maps=maps, exhibits=draw_exhibits(problem, findings))
+
+
+def _settled(report: Report, problem: Problem | None, occasion: Occasion) -> Report:
+    """With its cost, which ends here, and without what was needed on the way."""
+    seconds = time.perf_counter() - occasion.started
+    cost = problem.cost if problem else None
+    return replace(
+        report,
+        findings=tuple(replace(f, spots=None) if f.spots is not None else f for f in report.findings),
+        cost=Spent(cost.evaluations, cost.vjps, cost.jvps, seconds) if cost else Spent(1, 0, 0, seconds),
     )
 
 

@@ -66,6 +66,12 @@ class Place:
     part: str
 
     @property
+    def coordinate(self) -> int:
+        """Its number in the coordinates of its space."""
+        element = int(np.ravel_multi_index(self.element, self.block.shape)) if self.block.shape else 0
+        return self.block.start + element * self.block.parts + _PART_NAMES[self.block.parts].index(self.part)
+
+    @property
     def within(self) -> str:
         """The place inside its block: `element [3, 5], imaginary part`."""
         words = [f"element {list(self.element)}"] if self.element else []
