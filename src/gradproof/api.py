@@ -168,7 +168,9 @@ def name_of(func: Callable[..., Any]) -> str:
     """
     while isinstance(func, functools.partial):
         func = func.func
-    return getattr(func, "__qualname__", None) or type(func).__qualname__
+    name = str(getattr(func, "__name__", type(func).__qualname__))
+    owner = getattr(func, "__self__", None)
+    return f"{owner.__qualname__}.{name}" if isinstance(owner, type) and not owner.__name__.startswith("_") else name
 
 
 def conclude(problem: Problem | None, findings: list[Finding], options: Options, occasion: Occasion) -> Report:

@@ -8,16 +8,17 @@ True
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
 from torch.autograd.gradcheck import GradcheckError as TorchGradcheckError
 
-from gradproof.api import explain, investigate
+from gradproof.api import Occasion, conclude, explain, investigate, name_of, observers
 from gradproof.backends import as_arguments
 from gradproof.backends.torch import jacobians
 from gradproof.backends.torch.arguments import Call, flatten_outputs
@@ -106,7 +107,9 @@ def gradcheck(
         chosen = options.for_size(problem.inputs.size, problem.outputs.size)
         if chosen is not options:
             _warn_of_probes(problem)
-        return _decide(problem, chosen, raise_exception)
+        if observers:
+            return _observed(problem, chosen, raise_exception, name_of(func))
+        return _decide(problem, chosen, raise_exception, investigate(problem, chosen))
 
 
 @functools.cache
@@ -143,8 +146,31 @@ def _options(
     )
 
 
-def _decide(problem: TorchProblem, options: Options, raise_exception: bool) -> bool:
-    for findings in investigate(problem, options):
+def _observed(problem: TorchProblem, options: Options, raise_exception: bool, subject: str) -> bool:
+    """The same decision, and a report of it for whoever listens."""
+    occasion, options = Occasion(subject, "torch"), dataclasses.replace(options, certify=True)
+    seen: list[Finding] = []
+
+    def investigated() -> Iterator[list[Finding]]:
+        for findings in investigate(problem, options):
+            seen.extend(findings)
+            yield findings
+
+    try:
+        return _decide(problem, options, raise_exception, investigated())
+    finally:
+        lone = problem.inputs.size * problem.outputs.size == 1
+        conclude(problem, [_undecided(f) if lone and f.status is Status.KINK else f for f in seen], options, occasion)
+
+
+def _undecided(finding: Finding) -> Finding:
+    return dataclasses.replace(finding, status=Status.INCONCLUSIVE)
+
+
+def _decide(
+    problem: TorchProblem, options: Options, raise_exception: bool, investigation: Iterator[list[Finding]]
+) -> bool:
+    for findings in investigation:
         for finding in findings:
             if finding.status is Status.RAISED and finding.cause is not None:
                 raise finding.cause

@@ -92,6 +92,7 @@ class Report:
 
     def raise_for_failure(self) -> None:
         """Raise `CheckFailedError` unless the verdict is PASS."""
+        __tracebackhide__ = True  # pytest shows the test, not this line
         if not self:
             raise CheckFailedError(self) from next((f.cause for f in self.findings if f.cause), None)
 

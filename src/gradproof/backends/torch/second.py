@@ -41,6 +41,7 @@ class FirstDerivative:
         self, function: Callable[..., Any], inputs: Sequence[Any], cotangents: Sequence[torch.Tensor | None]
     ) -> None:
         self._function = function
+        self.__name__ = f"first derivative of {getattr(function, '__qualname__', type(function).__qualname__)}"
         self._count = len(inputs)
         self._sources = [i for i, x in enumerate(inputs) if isinstance(x, torch.Tensor) and x.requires_grad]
         self._given = [i for i, v in enumerate(cotangents) if v is not None]
