@@ -16,7 +16,7 @@ import gradproof
 SOURCE = Path(gradproof.__file__).parent
 MODULES = sorted(SOURCE.rglob("*.py"))
 FRAMEWORKS = {"torch", "jax", "jaxlib", "functorch", "optree"}
-FRONT_DOORS = {"__init__.py", "torch.py", "jax.py", "scipy.py", "cli.py"}
+FRONT_DOORS = {"__init__.py", "__main__.py", "torch.py", "jax.py", "scipy.py", "cli.py", "demo.py"}
 
 
 def imported_by(path: Path) -> Iterator[str]:
@@ -63,6 +63,10 @@ def test_importing_gradproof_imports_no_framework(statement: str) -> None:
     assert not loaded & FRAMEWORKS
 
 
+def test_the_command_line_imports_no_framework() -> None:
+    assert not loaded_after("import gradproof.cli, gradproof.__main__") & FRAMEWORKS
+
+
 def test_a_call_without_a_framework_says_what_is_missing_and_imports_none() -> None:
     statement = (
         "import gradproof\n"
@@ -93,6 +97,7 @@ ALLOWED = {
     "backends": {"core", "backends"},
     "report": {"core", "report"},
     "api.py": {"core", "properties", "backends", "report"},
+    "targets.py": set(),
 }
 LAZY = {"core/report.py": {"report"}}
 """A Report renders itself, but the renderings are loaded only when they are asked for."""
