@@ -157,7 +157,7 @@ def _end_of(axis: int, block: Block, wrong: list[int]) -> Iterator[str]:
 def eliminate(pairs: Sequence[Pair], worst: Pair) -> str:
     """What the inputs that are right say about the one that is wrong; nothing if none is."""
     right = [
-        pair.input.label
+        _called(pair.input)
         for pair in pairs
         if pair.output == worst.output and pair.status is Status.RIGHT and pair.input != worst.input
     ]
@@ -165,10 +165,11 @@ def eliminate(pairs: Sequence[Pair], worst: Pair) -> str:
         return ""
     names = ", ".join(right[:3]) + (f" and {len(right) - 3} more" if len(right) > 3 else "")
     are = "is" if len(right) == 1 else "are"
-    return (
-        f"no simple pattern, but {names} {are} right: look at the rule for {worst.input.label} itself, "
-        "and at what only this input passes through"
-    )
+    return f"no simple pattern, but {names} {are} right: look where only {_called(worst.input)} passes"
+
+
+def _called(block: Block) -> str:
+    return f"`{block.name}`" if block.name else block.label
 
 
 def _fits(left: Vector, right: Vector, close: float = _CLOSE) -> Flags:

@@ -48,7 +48,7 @@ def heat_map(drawn: HeatMap) -> Figure:
         "colorscale": [[0, "$heat-low"], [1, "$heat-high"]],
         "colorbar": {
             "title": {"text": "× allowed", "side": "right"},
-            "dtick": 1,
+            **({"dtick": 1} if _span_of(drawn) >= 1 else {"nticks": 3}),
             "tickprefix": "10<sup>",
             "ticksuffix": "</sup>",
             "thickness": 12,
@@ -76,6 +76,12 @@ def _axes(drawn: HeatMap) -> tuple[str, str]:
 def _indices(count: int) -> Figure:
     """An axis of whole numbers, about eight of them named."""
     return {"tick0": 0, "dtick": max(1, -(-count // 8)), "showgrid": False}
+
+
+def _span_of(drawn: HeatMap) -> float:
+    """How many powers of ten the colours stand for."""
+    powers = [_power(cell.excess) for cell in drawn.cells]
+    return max(powers, default=0.0) - min(powers, default=0.0)
 
 
 def _power(excess: float) -> float:
