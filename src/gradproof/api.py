@@ -6,7 +6,6 @@ import functools
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from importlib.metadata import version
 from typing import Any
 
 from gradproof.backends import as_arguments, find_backend
@@ -186,7 +185,6 @@ def conclude(problem: Problem | None, findings: list[Finding], options: Options,
 
 def _bare(problem: Problem | None, findings: list[Finding], options: Options, occasion: Occasion) -> Report:
     inputs, outputs = (problem.inputs.blocks, problem.outputs.blocks) if problem else ((), ())
-    names = ("gradproof", "numpy", occasion.framework)
     return Report(
         findings=tuple(sorted(findings, key=lambda f: (-f.status.rank, f.property not in EXPLANATIONS))),
         modes=options.modes,
@@ -195,11 +193,18 @@ def _bare(problem: Problem | None, findings: list[Finding], options: Options, oc
         certificate=problem.certificate if problem else None,
         cost=Spent(1, 0, 0, 0.0),
         seed=options.seed,
-        versions=tuple((name, version(name)) for name in names),
+        versions=tuple((name, _version(name)) for name in ("gradproof", "numpy", occasion.framework)),
         subject=occasion.subject,
         inputs=inputs,
         outputs=outputs,
     )
+
+
+@functools.cache
+def _version(package: str) -> str:
+    from importlib.metadata import version  # takes a tenth of the time that importing gradproof may take
+
+    return version(package)
 
 
 def _illustrated(problem: Problem, report: Report) -> Report:
