@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 
 from gradproof import Finding, Report, Status
 from gradproof.cli import app
+from gradproof.report import html
 from gradproof.report.json import load_run
 from gradproof.targets import TargetError, find_cases
 
@@ -208,6 +209,18 @@ def test_the_demonstration_finds_the_mistake_and_says_so_in_five_lines(tmp_path:
     assert "the last 2 of 6 indices along axis 1 of output 0" in done.stdout
     assert f"HTML report: {tmp_path / 'deep' / 'demo.html'}" in done.stdout
     assert (tmp_path / "deep" / "demo.html").stat().st_size > 10_000
+
+
+@pytest.mark.parametrize("command", [["check", "some_cases:case_wrong"], ["demo"]])
+def test_without_the_extra_it_says_what_to_install(
+    module: Path, command: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    html._environment.cache_clear()
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    done = run(*command, "--html", "out.html")
+    assert done.exit_code == 2
+    assert "gradproof[html]" in done.stderr
+    assert done.stdout.startswith("FAIL")
 
 
 def subprocess_run(*arguments: str, **options: Any) -> Any:

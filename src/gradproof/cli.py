@@ -84,7 +84,10 @@ def demo_command(html: Html = Path("gradproof-demo.html")) -> None:
         from gradproof.demo import main
     except ImportError as error:
         _refuse(f"the demonstration needs {error.name}: pip install 'gradproof[torch]'")
-    raise typer.Exit(main(html))
+    try:
+        raise typer.Exit(main(html))
+    except ImportError as error:
+        _refuse(str(error))
 
 
 def _run(case: Case, options: dict[str, Any]) -> Report:
@@ -108,7 +111,10 @@ def _deliver(reports: Sequence[tuple[str, Report]], json: str | None, html: Path
         if json is not None:
             Path(json).write_text(dump_run(reports), encoding="utf-8")
     if html is not None:
-        write_html(html, reports)
+        try:
+            write_html(html, reports)
+        except ImportError as error:
+            _refuse(str(error))
         typer.echo(f"HTML report: {html}", err=json == "-")
     raise typer.Exit(EXIT_CODES[overall([report for _, report in reports])])
 
