@@ -50,6 +50,11 @@ def test_a_comparison_that_did_not_run_to_its_end_calls_nothing_right(finding: F
     assert "RIGHT" not in dict(statuses(finding)).values()
 
 
+def test_what_a_search_came_upon_may_not_be_all() -> None:
+    counts = [pair_up(INPUTS.blocks, OUTPUTS.blocks, [wrong_jacobian(located=k)], SEEN)[0].count for k in (True, False)]
+    assert counts == ["at least 2 of 24", "2 of 24"]
+
+
 def test_without_a_certificate_nothing_is_right() -> None:
     assert statuses(certificate=None) == [("x", "NOT SETTLED"), ("weight", "NOT SETTLED")]
 

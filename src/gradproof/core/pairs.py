@@ -25,6 +25,15 @@ class Pair:
     difference: float | None = None
     allowed: float | None = None
     smallest: float | None = None
+    located: bool = False
+    """Whether `wrong` counts only what a search came upon."""
+
+    @property
+    def count(self) -> str:
+        """How many entries are wrong, in words."""
+        if self.status is None:
+            return ""
+        return f"{'at least ' if self.located else ''}{self.wrong} of {self.total}"
 
     @property
     def total(self) -> int:
@@ -71,4 +80,5 @@ def _pair(
     if finding is None:
         return Pair(output, input_, otherwise if output.size * input_.size else None, smallest=smallest)
     worst = finding.entries[0]
-    return Pair(output, input_, finding.status, finding.wrong, worst.difference, worst.allowed, smallest)
+    numbers = finding.wrong, worst.difference, worst.allowed, smallest
+    return Pair(output, input_, finding.status, *numbers, located=finding.located)

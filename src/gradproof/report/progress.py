@@ -45,11 +45,11 @@ class _Watch:
 
     def _run(self) -> None:
         if not self._over.wait(_PATIENCE):
-            follow(self._cost, self._subject, lambda: self._over.wait(_PAUSE))
+            follow(self._cost, self._subject, lambda: self._over.wait(_PAUSE), _PATIENCE)
 
 
-def follow(cost: Cost, subject: str, over: Callable[[], bool]) -> None:
-    """Show the counts of `cost` until `over`, which waits a moment between two looks."""
+def follow(cost: Cost, subject: str, over: Callable[[], bool], elapsed: float = 0.0) -> None:
+    """Show the counts of `cost` until `over`, which waits a moment between two looks; `elapsed` went by before."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
@@ -63,6 +63,7 @@ def follow(cost: Cost, subject: str, over: Callable[[], bool]) -> None:
     )
     with Progress(*columns, console=Console(file=sys.stderr), transient=True) as progress:
         task = progress.add_task(printable(subject), total=None)
+        progress.tasks[0].start_time = progress.get_time() - elapsed
         while not over():
             known = cost.expected > cost.calls
             progress.update(task, completed=cost.calls, total=cost.expected if known else None)

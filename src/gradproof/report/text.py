@@ -125,7 +125,7 @@ def _pair_row(pair: Pair) -> tuple[str, ...]:
         printable(pair.output.label),
         printable(pair.input.label),
         pair.word,
-        f"{pair.wrong} of {pair.total}" if pair.wrong else f"0 of {pair.total}" if pair.status else "",
+        pair.count,
         number(pair.difference),
         number(pair.allowed),
         number(pair.smallest, 2),
