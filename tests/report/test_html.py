@@ -180,6 +180,13 @@ def test_plotly_accepts_a_heat_map_and_it_marks_the_wrong_cells(drawn: HeatMap) 
     assert wrong == {(cell.row, cell.column) for cell in drawn.cells}
 
 
+@pytest.mark.parametrize(("excesses", "ends"), [((1e6, 1.01e6), (5.0, 6.0)), ((1e2, 1e6), (2.0, 6.0))])
+def test_nearly_equal_cells_look_so(excesses: tuple[float, float], ends: tuple[float, float]) -> None:
+    cells = tuple(Cell(0, k, excess, 1) for k, excess in enumerate(excesses))
+    (trace,) = heat_map(HeatMap(samples.Y, samples.X, "input", (2, 3), 1, 1, cells))["data"]
+    assert (trace["zmin"], trace["zmax"]) == pytest.approx(ends, abs=0.01)
+
+
 def test_the_tangents_go_through_the_point_with_their_slopes() -> None:
     shown = report(wrong_jacobian()).exhibits[0]
     traces = {trace["name"]: trace for trace in slice_plot(shown)["data"]}

@@ -43,12 +43,13 @@ def heat_map(drawn: HeatMap) -> Figure:
         "text": text,
         "hovertemplate": "%{text}<extra></extra>",
         "hoverongaps": False,
+        **_range([value for line in z for value in line if value is not None]),
         "xgap": 1 if columns <= 64 else 0,
         "ygap": 1 if rows <= 64 else 0,
         "colorscale": [[0, "$heat-low"], [1, "$heat-high"]],
         "colorbar": {
             "title": {"text": "× allowed", "side": "right"},
-            **({"dtick": 1} if _span_of(drawn) >= 1 else {"nticks": 3}),
+            "dtick": 1,
             "tickprefix": "10<sup>",
             "ticksuffix": "</sup>",
             "thickness": 12,
@@ -78,10 +79,10 @@ def _indices(count: int) -> Figure:
     return {"tick0": 0, "dtick": max(1, -(-count // 8)), "showgrid": False}
 
 
-def _span_of(drawn: HeatMap) -> float:
-    """How many powers of ten the colours stand for."""
-    powers = [_power(cell.excess) for cell in drawn.cells]
-    return max(powers, default=0.0) - min(powers, default=0.0)
+def _range(powers: list[float]) -> Figure:
+    """The ends of the colours: at least a power of ten apart, so that what is nearly equal looks so."""
+    top = max(powers, default=1.0)
+    return {"zmin": min([*powers, top - 1.0]), "zmax": top}
 
 
 def _power(excess: float) -> float:
