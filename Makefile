@@ -4,10 +4,10 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.stamp
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint docs bench clean
+.PHONY: help demo test lint docs screenshots bench clean
 
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-6s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
 $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
@@ -18,7 +18,7 @@ $(STAMP): pyproject.toml constraints.txt
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e '.[torch,dev]'
 	@touch $@
 
-demo: $(STAMP) ## run the demonstration
+demo: $(STAMP) ## run the demonstration; it writes build/demo.html
 	$(BIN)/python examples/demo.py
 
 test: $(STAMP) ## run the tests; PYTEST_ARGS="-k locate" adds arguments
@@ -31,6 +31,9 @@ lint: $(STAMP) ## ruff check, ruff format --check, pyright
 
 docs: $(STAMP) ## build the documentation into site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+screenshots: $(STAMP) ## make the pictures of the README again; needs chromium and chromium-driver
+	$(BIN)/python docs/screenshots.py
 
 bench: $(STAMP) ## measure against torch's and JAX's checkers
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e '.[jax]'

@@ -219,6 +219,16 @@ PLANTED: dict[str, tuple[Callable[..., Any], Any, str]] = {
         square_with(lambda s, g: at_index(at_index(2 * s[0] * g, 0, 0, 1.7), 0, -1, 0.3)), numbers(9),
         "wrong only at both ends of axis 0 of input 0: the boundary",
     ),
+    "tail of the input": (
+        square_with(lambda s, g: 2 * s[0] * g * (1 + 0.3 * s[0] * (torch.arange(9) > 5))), numbers(9),
+        "wrong only at the last 3 of 9 indices along axis 0 of input 0: a tail left over?",
+    ),
+    "tail of the output": (
+        custom(lambda x: x.sum() * torch.linspace(1, 2, 6, dtype=torch.float64), lambda s, g: (
+            (g[:4] * torch.linspace(1, 2, 6, dtype=torch.float64)[:4]).sum() + (g[4:] ** 1).sum() * s[0]
+        ).expand(3)), numbers(3),
+        "wrong only at the last 2 of 6 indices along axis 0 of output 0: a tail left over?",
+    ),
     "added constant": (
         custom(lambda x: (x * x).sum(), lambda s, g: (2 * s[0] + 0.125) * g), numbers(6), "a constant is added",
     ),
@@ -233,6 +243,20 @@ def test_a_planted_bug_is_named_in_the_hint(name: str, strategy: str) -> None:
     assert report.verdict is Verdict.FAIL
     assert hint in report.findings[0].hint
     assert f"hint: {report.findings[0].hint}" in str(report)
+
+
+def test_errors_in_the_middle_are_no_tail() -> None:
+    wrong = square_with(lambda s, g: 2 * s[0] * g * (1 + 0.3 * s[0] * ((torch.arange(9) > 5) & (torch.arange(9) < 8))))
+    report = check(wrong, numbers(9), modes="reverse", properties="jacobian")
+    assert report.verdict is Verdict.FAIL
+    assert report.findings[0].hint == ""
+
+
+def test_inputs_that_are_right_narrow_it_down() -> None:
+    errors = numbers(4, seed=5).detach()
+    wrong = custom(lambda a, b: a * b, lambda s, g: (s[1] * g, s[0] * g * errors))
+    report = check(lambda a, b: wrong(a, b), (numbers(4), numbers(4, seed=1)), modes="reverse", properties="jacobian")
+    assert report.findings[0].hint == "no simple pattern, but `a` is right: look where only `b` passes"
 
 
 def test_random_errors_have_no_hint() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,7 +16,7 @@ import gradproof
 SOURCE = Path(gradproof.__file__).parent
 MODULES = sorted(SOURCE.rglob("*.py"))
 FRAMEWORKS = {"torch", "jax", "jaxlib", "functorch", "optree"}
-FRONT_DOORS = {"__init__.py", "torch.py", "jax.py", "scipy.py", "cli.py"}
+FRONT_DOORS = {"__init__.py", "__main__.py", "torch.py", "jax.py", "scipy.py", "cli.py", "demo.py"}
 
 
 def imported_by(path: Path) -> Iterator[str]:
@@ -62,6 +63,10 @@ def test_importing_gradproof_imports_no_framework(statement: str) -> None:
     assert not loaded & FRAMEWORKS
 
 
+def test_the_command_line_imports_no_framework() -> None:
+    assert not loaded_after("import gradproof.cli, gradproof.__main__") & FRAMEWORKS
+
+
 def test_a_call_without_a_framework_says_what_is_missing_and_imports_none() -> None:
     statement = (
         "import gradproof\n"
@@ -91,14 +96,36 @@ ALLOWED = {
     "properties": {"core", "properties"},
     "backends": {"core", "backends"},
     "report": {"core", "report"},
-    "api.py": {"core", "properties", "backends"},
+    "api.py": {"core", "properties", "backends", "conclusion", "report"},
+    "conclusion.py": {"core", "properties"},
+    "targets.py": set(),
 }
+LAZY = {"core/report.py": {"report"}}
+"""A Report renders itself, but the renderings are loaded only when they are asked for."""
 
 
 @pytest.mark.parametrize("path", [path for path in MODULES if layer(path) not in FRONT_DOORS], ids=relative)
 def test_imports_point_one_way(path: Path) -> None:
     assert layer(path) in ALLOWED, f"say in ALLOWED what {layer(path)} may import"
-    assert own(path) <= ALLOWED[layer(path)]
+    assert own(path) <= ALLOWED[layer(path)] | LAZY.get(relative(path), set())
+
+
+def test_what_is_lazy_is_not_loaded_by_importing_it() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", "import sys, gradproof.core.report; print(*sys.modules)"],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    loaded = done.stdout.split()
+    assert "gradproof.core.report" in loaded
+    assert not [name for name in loaded if name.startswith(("gradproof.report.json", "gradproof.report.html"))]
+
+
+@pytest.mark.parametrize("statement", ["import gradproof", "import gradproof.report.html, gradproof.report.terminal"])
+def test_what_renders_is_imported_only_to_render(statement: str) -> None:
+    assert not loaded_after(statement) & {"rich", "typer", "jinja2", "plotly"}
 
 
 def test_api_sees_of_the_backends_only_the_package() -> None:

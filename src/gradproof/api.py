@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from importlib.metadata import version
 from typing import Any
 
 from gradproof.backends import Session, as_arguments, find_backend
-from gradproof.core.certificate import Certificate
+from gradproof.conclusion import Occasion, Round, conclude, name_of
 from gradproof.core.finding import Finding, Status
 from gradproof.core.options import Options, Strategy
 from gradproof.core.problem import BudgetExhausted, MisshapenGradientError, Mode, OutputChangedError, Problem
-from gradproof.core.report import Report, Spent
+from gradproof.core.report import Report
 from gradproof.properties import DEFAULT, EXPLANATIONS, PROPERTIES
+from gradproof.report.progress import watching
 
 
 def check(
@@ -63,7 +61,6 @@ def check(
     >>> report.findings[0].input_element == report.findings[0].output_element
     True
     """
-    started = time.perf_counter()
     if order not in (1, 2):
         raise ValueError(f"order must be 1 or 2, got {order!r}")
     arguments = as_arguments(inputs)
@@ -74,30 +71,13 @@ def check(
     _require_positive(budget)
     backend = find_backend(func, arguments, keywords)
     options = Options(strategy=chosen, properties=names, atol=atol, rtol=rtol, nondet_tol=nondet_tol, seed=seed)
-    request = _Request(options, wanted, budget, started)
+    occasion = Occasion(name_of(func), backend.framework, seed)
+    request = _Request(options, wanted, budget, occasion)
     with backend.session(func, arguments, keywords, wrt=_named_inputs(wrt), masked=masked) as session:
         rounds = [request.examine(session, session.problem)]
         if order == 2 and rounds[0].can_be_differentiated:
             rounds.append(request.examine(session, session.second, rounds[0]))
-    return _report(rounds, session, request, backend.framework)
-
-
-@dataclass(frozen=True, slots=True)
-class _Round:
-    """One Problem and what was found: the first derivative, or the second."""
-
-    problem: Problem | None
-    modes: tuple[Mode, ...]
-    findings: list[Finding]
-
-    @property
-    def can_be_differentiated(self) -> bool:
-        raised = any(finding.status is Status.RAISED for finding in self.findings)
-        return self.problem is not None and self.problem.has_graph and not raised
-
-    @property
-    def evaluations(self) -> int:
-        return self.problem.cost.evaluations if self.problem else 1
+        return conclude(rounds, dataclasses.replace(occasion, not_covered=session.not_covered, notes=session.notes))
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,19 +87,20 @@ class _Request:
     options: Options
     modes: tuple[Mode, ...]
     budget: float | None
-    started: float
+    occasion: Occasion
 
-    def examine(self, session: Session, make: Callable[[int], Problem], before: _Round | None = None) -> _Round:
+    def examine(self, session: Session, make: Callable[[int], Problem], before: Round | None = None) -> Round:
         """Investigate one Problem, with what the budget leaves after the round before."""
         try:
             problem = make(self.options.seed)
         except Exception as error:
-            return _Round(None, self.modes, _second(before, [raised("evaluate", error)]))
+            return Round(None, self.modes, _second(before, [raised("evaluate", error)]))
         _require_coverage(problem, self.options.properties)
-        _limit(problem, self.budget, self.started, before.evaluations if before else 0)
+        _limit(problem, self.budget, self.occasion.started, before.evaluations if before else 0)
         options = dataclasses.replace(self.options, modes=self.modes or _supported(session, problem))
-        findings = [finding for found in investigate(problem, options) for finding in found]
-        return _Round(problem, options.modes, _second(before, findings))
+        with watching(problem.cost, self.occasion.subject):
+            findings = [finding for found in investigate(problem, options) for finding in found]
+        return Round(problem, options.modes, _second(before, findings))
 
 
 def _supported(session: Session, problem: Problem) -> tuple[Mode, ...]:
@@ -130,7 +111,7 @@ def _supported(session: Session, problem: Problem) -> tuple[Mode, ...]:
         return (Mode.REVERSE,)
 
 
-def _second(before: _Round | None, findings: list[Finding]) -> list[Finding]:
+def _second(before: Round | None, findings: list[Finding]) -> list[Finding]:
     if before is None:
         return findings
     return [dataclasses.replace(finding, message=f"Second order: {finding.message}") for finding in findings]
@@ -211,37 +192,6 @@ def _exhausted(name: str) -> Finding:
         message=f"The budget was used up before the property `{name}` was checked.",
         hint="raise budget=, or check fewer inputs at a time",
     )
-
-
-def _report(rounds: list[_Round], session: Session, request: _Request, framework: str) -> Report:
-    findings = [finding for round_ in rounds for finding in round_.findings]
-    problems = [round_.problem for round_ in rounds if round_.problem is not None]
-    certificates = [problem.certificate for problem in problems]
-    return Report(
-        findings=tuple(sorted(findings, key=lambda f: (-f.status.rank, f.property not in EXPLANATIONS))),
-        modes=tuple(mode for mode in Mode if any(mode in round_.modes for round_ in rounds)) or (Mode.REVERSE,),
-        covered=tuple(block.label for block in problems[0].inputs.blocks) if problems else (),
-        entries=sum(problem.inputs.size * problem.outputs.size for problem in problems),
-        certificate=functools.reduce(_both, certificates) if certificates else None,
-        cost=Spent(
-            sum(round_.evaluations for round_ in rounds),
-            sum(problem.cost.vjps for problem in problems),
-            sum(problem.cost.jvps for problem in problems),
-            time.perf_counter() - request.started,
-        ),
-        seed=request.options.seed,
-        versions=tuple((name, version(name)) for name in ("gradproof", "numpy", framework)),
-        not_covered=session.not_covered,
-        notes=session.notes,
-    )
-
-
-def _both(first: Certificate | None, second: Certificate | None) -> Certificate | None:
-    """What the first and the second order were able to see."""
-    if first is None or second is None:
-        return None
-    again = tuple((f"{label}, second order", size) for label, size in second.smallest)
-    return Certificate((*first.smallest, *again), max(first.miss, second.miss))
 
 
 _TORCH_NAMES = {

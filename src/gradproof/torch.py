@@ -8,12 +8,12 @@ True
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import math
 import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from importlib.metadata import version
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -31,6 +31,7 @@ from gradproof.backends.torch.second import DerivativeCall, SecondProblem, draw_
 from gradproof.backends.torch.state import preserved
 from gradproof.backends.torch.strided import StridedFunction, StridedOutputs
 from gradproof.backends.torch.validate import differentiable, validate_inputs, validate_outputs
+from gradproof.conclusion import Occasion, Round, conclude, name_of, observers, version_of
 from gradproof.core.finding import Finding, Status
 from gradproof.core.options import Options, Strategy
 from gradproof.core.problem import Mode
@@ -117,7 +118,11 @@ def _check(call: Call, options: Options, make: Callable[[Call], TorchProblem], r
         chosen = options.for_size(problem.inputs.size, problem.outputs.size)
         if chosen is not options:
             _warn_of_probes(problem)
-        return _decide(problem, chosen, raise_exception)
+        if observers:
+            name = name_of(call.function)
+            subject = f"first derivative of {name}" if isinstance(call, DerivativeCall) else name
+            return _observed(problem, chosen, raise_exception, subject)
+        return _decide(problem, chosen, raise_exception, investigate(problem, chosen))
 
 
 @functools.cache
@@ -156,8 +161,32 @@ def _options(
     )
 
 
-def _decide(problem: TorchProblem, options: Options, raise_exception: bool) -> bool:
-    for findings in investigate(problem, options):
+def _observed(problem: TorchProblem, options: Options, raise_exception: bool, subject: str) -> bool:
+    """The same decision, and a report of it for whoever listens."""
+    occasion, options = Occasion(subject, "torch"), dataclasses.replace(options, certify=True)
+    seen: list[Finding] = []
+
+    def investigated() -> Iterator[list[Finding]]:
+        for findings in investigate(problem, options):
+            seen.extend(findings)
+            yield findings
+
+    try:
+        return _decide(problem, options, raise_exception, investigated())
+    finally:
+        lone = problem.inputs.size * problem.outputs.size == 1
+        findings = [_undecided(f) if lone and f.status is Status.KINK else f for f in seen]
+        conclude([Round(problem, options.modes, findings)], occasion)
+
+
+def _undecided(finding: Finding) -> Finding:
+    return dataclasses.replace(finding, status=Status.INCONCLUSIVE)
+
+
+def _decide(
+    problem: TorchProblem, options: Options, raise_exception: bool, investigation: Iterator[list[Finding]]
+) -> bool:
+    for findings in investigation:
         for finding in findings:
             if finding.status is Status.RAISED and finding.cause is not None:
                 raise finding.cause
@@ -303,7 +332,8 @@ def compare(
         certificate=None,
         cost=Spent(cost.evaluations, cost.vjps, cost.jvps, time.perf_counter() - started),
         seed=seed,
-        versions=tuple((name, version(name)) for name in ("gradproof", "numpy", "torch")),
+        versions=tuple((name, version_of(name)) for name in ("gradproof", "numpy", "torch")),
+        subject=f"{name_of(func)} against {name_of(reference)}",
         not_covered=left_out(call),
     )
 

@@ -6,11 +6,13 @@ found, or nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from gradproof.core.finding import Status
+from gradproof.core.pairs import Pair
 from gradproof.core.space import Block
 from gradproof.core.types import Flags, Indices, Vector
 
@@ -124,18 +126,41 @@ _SUSPECTS: tuple[Callable[[Evidence], Iterator[str]], ...] = (_zero, _conjugate,
 
 
 def _region(evidence: Evidence) -> Iterator[str]:
-    """Wrong entries that all lie on one index of an axis of the input, while the axis has others."""
-    shape = evidence.input.shape
-    if len(evidence) < 1 or not shape:
-        return
-    for axis, index in enumerate(evidence.input.positions(evidence.columns)):
-        size = shape[axis]
-        if size > 2 and (index == index[0]).all():
-            place = {0: "the first", size - 1: "the last"}.get(int(index[0]))
-            if place is not None:
-                yield f"wrong only at index {index[0]} along axis {axis} of {evidence.input.label}: {place}"
-        elif size > 3 and set(np.unique(index).tolist()) == {0, size - 1}:
-            yield f"wrong only at both ends of axis {axis} of {evidence.input.label}: the boundary"
+    """Wrong entries that all lie at one end of an axis, of the input or else of the output, while it has others."""
+    for block, coordinates in ((evidence.input, evidence.columns), (evidence.output, evidence.rows)):
+        if block.shape and len(evidence):
+            for axis, index in enumerate(block.positions(coordinates)):
+                yield from _end_of(axis, block, np.unique(index).tolist())
+
+
+def _end_of(axis: int, block: Block, wrong: list[int]) -> Iterator[str]:
+    """What to say of the wrong indices along one axis, if they are an end of it, or both."""
+    size, count = block.shape[axis], len(wrong)
+    if count == 1 and size > 2 and wrong[0] in (0, size - 1):
+        place = "the last" if wrong[0] else "the first"
+        yield f"wrong only at index {wrong[0]} along axis {axis} of {block.label}: {place}"
+    elif size > 3 and wrong == [0, size - 1]:
+        yield f"wrong only at both ends of axis {axis} of {block.label}: the boundary"
+    elif 1 < count <= size // 2 and wrong == list(range(size - count, size)):
+        yield f"wrong only at the last {count} of {size} indices along axis {axis} of {block.label}: a tail left over?"
+
+
+def eliminate(pairs: Sequence[Pair], worst: Pair) -> str:
+    """What the inputs that are right say about the one that is wrong; nothing if none is."""
+    right = [
+        _called(pair.input)
+        for pair in pairs
+        if pair.output == worst.output and pair.status is Status.RIGHT and pair.input != worst.input
+    ]
+    if not right:
+        return ""
+    names = ", ".join(right[:3]) + (f" and {len(right) - 3} more" if len(right) > 3 else "")
+    are = "is" if len(right) == 1 else "are"
+    return f"no simple pattern, but {names} {are} right: look where only {_called(worst.input)} passes"
+
+
+def _called(block: Block) -> str:
+    return f"`{block.name}`" if block.name else block.label
 
 
 def _fits(left: Vector, right: Vector, close: float = _CLOSE) -> Flags:

@@ -85,6 +85,7 @@ def compare_entries(problem: Problem, options: Options, modes: tuple[Mode, ...])
     stencil = Stencil(problem, options.step)
     judgement = Judge(stencil, options)
     found: dict[Mode, list[Suspects]] = {mode: [] for mode in modes}
+    problem.cost.expect(_calls(problem, options, modes))
     for panel in _panels(problem, options):
         claimed = _rows(problem, panel, options) if Mode.REVERSE in modes else None
         tiles = _numeric(stencil, judgement, claimed, panel, _length(problem, options))
@@ -156,6 +157,13 @@ def _panels(problem: Problem, options: Options) -> Iterator[slice]:
     height = max(1, options.memory * 3 // 4 // (8 * max(problem.inputs.size, 1)))
     for start in range(0, problem.outputs.size, height):
         yield slice(start, min(start + height, problem.outputs.size))
+
+
+def _calls(problem: Problem, options: Options, modes: tuple[Mode, ...]) -> int:
+    """How many calls a comparison takes in which nothing is suspect and no columns can share one, at most."""
+    each = {Mode.REVERSE: problem.outputs.size, Mode.FORWARD: problem.inputs.size}
+    panels = sum(1 for _ in _panels(problem, options))
+    return panels * 2 * problem.inputs.size + sum(each[mode] for mode in modes)
 
 
 def _basis(which: slice, width: int) -> Matrix:

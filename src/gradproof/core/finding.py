@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, replace
+import math
+from dataclasses import dataclass, field, replace
 
 from gradproof.core.space import Place
+from gradproof.core.types import Indices, Vector
 
 
 class Status(enum.Enum):
@@ -44,6 +46,11 @@ class Entry:
     def allowed(self) -> float:
         return self.tolerance + self.error
 
+    @property
+    def ratio(self) -> float:
+        """analytic / numeric; NaN where there is none."""
+        return self.analytic / self.numeric if self.numeric else math.nan
+
     def __str__(self) -> str:
         where = f"d({self.output.within or 'output'}) / d({self.input.within or 'input'})"
         if self.sides is not None:
@@ -56,13 +63,22 @@ class Entry:
         )
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Spots:
+    """All entries of a finding as coordinates, with their difference in units of what was allowed."""
+
+    rows: Indices
+    columns: Indices
+    excess: Vector
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
     """One thing that does not hold, or could not be judged, and where.
 
     `input` and `output` are the numbers of arguments and outputs, or the name of a parameter; `input_element` and
     `output_element` the worst entry's place. `entries` lists the worst ones; `wrong` of `total` says how many there
-    are. `cause` is an exception of the user's code.
+    are, or how many a search came upon (`located`): then there may be more. `cause` is an exception of the user's code.
     """
 
     property: str
@@ -80,7 +96,10 @@ class Finding:
     entries: tuple[Entry, ...] = ()
     wrong: int = 0
     total: int = 0
+    located: bool = False
     cause: Exception | None = None
+    spots: Spots | None = field(default=None, repr=False, compare=False)
+    """Where all its entries are, until the report's heat maps are drawn from them."""
 
     def at(self, entry: Entry) -> Finding:
         """This finding, placed at its worst entry."""

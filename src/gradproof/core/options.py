@@ -26,7 +26,8 @@ class Options:
     step in every coordinate, as torch's `eps` does; None lets the ladder choose. `affordable_columns` and
     `affordable_entries` bound the Jacobians that a probe in doubt compares entry by entry; `most_work`, in
     numbers read and written, is where the every-entry strategy gives way to probes. `memory` bounds, in bytes, what
-    the check holds at a time; `worst` the entries listed for each finding. `certify` asks for a certificate.
+    the check holds at a time; `worst` the entries listed for each finding. `certify` asks for what only a
+    report shows: the certificate, and where all wrong entries are.
     """
 
     modes: tuple[Mode, ...] = (Mode.REVERSE,)

@@ -49,6 +49,17 @@ class Cost:
     jvps: int = 0
     most_evaluations: float = math.inf
     deadline: float = math.inf
+    expected: int = 0
+    """How much there will be at least, of all kinds together, as far as that is known."""
+
+    @property
+    def calls(self) -> int:
+        """How often user code ran, in whatever direction."""
+        return self.evaluations + self.vjps + self.jvps
+
+    def expect(self, further: int) -> None:
+        """Announce that there will be this many more calls."""
+        self.expected = self.calls + further
 
     def evaluate(self, count: int = 1) -> None:
         """Count evaluations; raises `BudgetExhausted` where there is no budget for them."""

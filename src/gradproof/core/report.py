@@ -4,10 +4,18 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
+from os import PathLike
+from typing import TYPE_CHECKING
 
 from gradproof.core.certificate import Certificate
+from gradproof.core.exhibits import Exhibit, HeatMap
 from gradproof.core.finding import Finding, Status
+from gradproof.core.pairs import Pair, pair_up
 from gradproof.core.problem import Mode
+from gradproof.core.space import Block
+
+if TYPE_CHECKING:
+    from rich.text import Text
 
 
 class Verdict(enum.Enum):
@@ -41,10 +49,11 @@ class CheckFailedError(AssertionError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """Verdict, findings (worst first) and cost of one check.
+    """Verdict, findings (worst first) and cost of one check of the function `subject`.
 
     `not_covered` lists what was not differentiated, and why; `notes` what a reader should know of how it was checked;
     `certificate` says what the comparison of Jacobians was able to see; None: it did not run to its end.
+    `exhibits` and `maps` are there where something is wrong.
     True in a boolean context only if the verdict is PASS.
     """
 
@@ -56,8 +65,13 @@ class Report:
     cost: Spent
     seed: int
     versions: tuple[tuple[str, str], ...]
+    subject: str = ""
+    inputs: tuple[Block, ...] = ()
+    outputs: tuple[Block, ...] = ()
     not_covered: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    exhibits: tuple[Exhibit, ...] = ()
+    maps: tuple[HeatMap, ...] = ()
 
     @property
     def verdict(self) -> Verdict:
@@ -70,24 +84,47 @@ class Report:
     def ok(self) -> bool:
         return bool(self.verdict)
 
+    @property
+    def pairs(self) -> tuple[Pair, ...]:
+        """Each output with each input, worst first."""
+        return pair_up(self.inputs, self.outputs, self.findings, self.certificate)
+
     def __bool__(self) -> bool:
         return self.ok
 
     def raise_for_failure(self) -> None:
         """Raise `CheckFailedError` unless the verdict is PASS."""
+        __tracebackhide__ = True  # pytest shows the test, not this line
         if not self:
             raise CheckFailedError(self) from next((f.cause for f in self.findings if f.cause), None)
 
+    # Renderings. They live in gradproof.report and are loaded when they are asked for.
+
     def __str__(self) -> str:
-        lines = [f"{self.verdict.name}: {self.verdict.value}", *map(str, self.findings)]
-        modes = " and ".join(mode.value for mode in self.modes)
-        covered = ", ".join(self.covered) or "nothing"
-        cost = f"{self.cost.evaluations} evaluations, {self.cost.vjps} vjps, {self.cost.jvps} jvps"
-        lines.append(f"covered: {covered}; {self.entries} Jacobian entries, {modes} mode")
-        if self.not_covered:
-            lines.append(f"not covered: {', '.join(self.not_covered)}")
-        lines += [f"note: {note}" for note in self.notes]
-        if self.certificate is not None:
-            lines.append(f"certificate: {self.certificate}")
-        lines.append(f"cost: {cost}, {self.cost.seconds:.3f} s; seed {self.seed}")
-        return "\n".join(lines)
+        from gradproof.report.text import plain
+
+        return plain(self)
+
+    def __rich__(self) -> Text:
+        from gradproof.report.terminal import coloured
+
+        return coloured(self)
+
+    def to_json(self) -> str:
+        """The report as a JSON document, from which `from_json` makes an equal one."""
+        from gradproof.report.json import dump_report
+
+        return dump_report(self)
+
+    @staticmethod
+    def from_json(text: str) -> Report:
+        """The report that `to_json` wrote; `ValueError` for anything else."""
+        from gradproof.report.json import load_report
+
+        return load_report(text)
+
+    def to_html(self, path: str | PathLike[str]) -> None:
+        """Write the report as one self-contained HTML file. Needs the extra `gradproof[html]`."""
+        from gradproof.report.html import write_html
+
+        write_html(path, [(self.subject, self)])

@@ -59,7 +59,7 @@ class Block:
     start: int
     eps: float
     elements: Elements | None = field(default=None, repr=False, compare=False)
-    stop: int = field(init=False)
+    stop: int = field(init=False, compare=False)
     slice: slice = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -99,6 +99,8 @@ class Place:
     element: tuple[int, ...]
     part: str
     remark: str = ""
+    coordinate: int = field(default=-1, compare=False)
+    """Its number among the coordinates of its space, where that is known."""
 
     @property
     def within(self) -> str:
@@ -157,7 +159,7 @@ class Space:
         element, part = divmod(coordinate - block.start, block.parts)
         index = tuple(int(i[0]) for i in block.positions(np.array([coordinate])))
         remark = block.elements.remark(element) if block.elements is not None else ""
-        return Place(block, index, _PART_NAMES[block.parts][part], remark)
+        return Place(block, index, _PART_NAMES[block.parts][part], remark, coordinate)
 
     def chunks(self, length: int) -> Iterator[slice]:
         """All coordinates in runs of about this length, cut between large blocks, never through an element."""

@@ -198,14 +198,33 @@ class Stencil:
         yield _Climb(self._one_sided, tight, order=1, last_resort=True)
         yield _Climb(self._one_sided, -tight, order=1, last_resort=True)
 
+    def profile(self, column: int, offsets: Vector, output: int) -> tuple[Vector, Vector]:
+        """One output along one coordinate: where that coordinate came to lie, and the values there."""
+        points, reached = self._displaced(np.full(len(offsets), column, dtype=np.intp), offsets)
+        return reached, self.attempt(points)[:, output]
+
+    def ladder(self, column: int, output: int) -> tuple[Vector, Vector, Vector]:
+        """The rungs of one entry, coarse to fine: steps, extrapolated values, error bars."""
+        index, climb = np.array([column], dtype=np.intp), _Climb(self._central, self.scale, order=2)
+        picked = np.array([output], dtype=np.intp)
+        values, floors, sizes = self._quotients(climb, index, float(self.eps[column]), picked)
+        limits, errors = extrapolate(values, floors, sizes, climb.order)
+        return self.scale[column] * np.array(sizes[1:]), limits[:, 0, 0], errors[:, 0, 0]
+
     def _measure(
         self, climb: _Climb, index: Indices, eps: float, outputs: slice | Indices, stretch: float = 1.0
     ) -> tuple[Matrix, Matrix]:
+        return settle(*self._quotients(climb, index, eps, outputs, stretch), climb.order)
+
+    def _quotients(
+        self, climb: _Climb, index: Indices, eps: float, outputs: slice | Indices, stretch: float = 1.0
+    ) -> tuple[Matrix, Matrix, list[float]]:
+        """The difference quotients of each rung, their round-off, and the rungs' relative steps."""
         sizes = [stretch * 2.0**-rung * uneven for rung, uneven in zip(rungs(eps), _UNEVEN, strict=False)]
         steps = [climb.scale[index] * size for size in sizes]
         values = np.stack([climb.quotient(index, step)[:, outputs] for step in steps])
         floors = np.stack([np.outer(1.0 / np.abs(step), self.noise[outputs]) for step in steps])
-        return settle(values, floors, sizes, climb.order)
+        return values, floors, sizes
 
     def _central(self, index: Indices, step: Vector) -> Matrix:
         count = len(index)
@@ -286,16 +305,12 @@ def _width(width: Vector, asked: Vector) -> Vector:
     return width if finite.all() else np.where(finite, width, asked)
 
 
-def settle(values: Matrix, floors: Matrix, sizes: Sequence[float], order: int) -> tuple[Matrix, Matrix]:
-    """The best value and its error bar from a ladder of quotients, coarse to fine along the first axis.
+def extrapolate(values: Matrix, floors: Matrix, sizes: Sequence[float], order: int) -> tuple[Matrix, Matrix]:
+    """What each two neighbours of a ladder of quotients (coarse to fine along the first axis) say, and how surely.
 
     `sizes` are the relative steps of the rungs. Neighbours are extrapolated (Richardson); how far they differ is
     their error bar, doubled. Round-off grows as the step shrinks, so what blurs a fine pair blurs the next coarser
     one at least in proportion to the step: a pair that agrees by luck is not taken for a sharp one.
-
-    From afar a staircase looks like a slope and a kink like a mean, so the finest pair speaks first: a coarser one
-    with a smaller error bar replaces it, unless the finer one sees clearly that the coarser is wrong. Where round-off
-    blurs the fine rungs, even round-off that no formula predicts, they see nothing clearly, and the coarser decide.
     """
     ratios = np.array(sizes[:-1]) / np.array(sizes[1:])
     gains = ratios**order
@@ -311,6 +326,18 @@ def settle(values: Matrix, floors: Matrix, sizes: Sequence[float], order: int) -
         for rung in range(len(errors) - 2, -1, -1):
             blur = errors[rung + 1] / ratios[rung]
             np.maximum(errors[rung], blur, out=errors[rung], where=np.isfinite(blur))
+    return limits, errors
+
+
+def settle(values: Matrix, floors: Matrix, sizes: Sequence[float], order: int) -> tuple[Matrix, Matrix]:
+    """The best value and its error bar from a ladder of quotients, coarse to fine along the first axis.
+
+    From afar a staircase looks like a slope and a kink like a mean, so the finest pair speaks first: a coarser one
+    with a smaller error bar replaces it, unless the finer one sees clearly that the coarser is wrong. Where round-off
+    blurs the fine rungs, even round-off that no formula predicts, they see nothing clearly, and the coarser decide.
+    """
+    limits, errors = extrapolate(values, floors, sizes, order)
+    with np.errstate(invalid="ignore", over="ignore"):
         value: Matrix = limits[-1]
         error: Matrix = errors[-1]
         for rung in range(len(limits) - 2, -1, -1):

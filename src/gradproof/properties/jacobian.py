@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
 from gradproof.core.diagnose import Evidence, diagnose
 from gradproof.core.entries import Comparison, compare_entries
-from gradproof.core.finding import Entry, Finding, Status
+from gradproof.core.finding import Entry, Finding, Spots, Status
 from gradproof.core.options import Options, Strategy
 from gradproof.core.probing import Prober
 from gradproof.core.problem import Mode, Problem
@@ -78,7 +79,9 @@ def describe(problem: Problem, options: Options, comparison: Comparison, name: s
         entries = tuple(_entry(problem, comparison, int(k)) for k in group[: options.worst])
         hint = "" if kink else _not_finite(problem, comparison, group) or _hint(entries, comparison, group)
         count = f"{'at least ' if comparison.located else ''}{len(group)}"
-        yield _finding(entries, len(group), count, name, _KINK_HEADLINE if kink else headline, hint)
+        finding = _finding(entries, len(group), count, name, _KINK_HEADLINE if kink else headline, hint)
+        spots = Spots(suspects.rows[group], suspects.columns[group], suspects.excess[group])
+        yield replace(finding, located=comparison.located, spots=spots if options.certify else None)
 
 
 def _block_numbers(space: Space) -> Indices:

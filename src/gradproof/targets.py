@@ -1,0 +1,138 @@
+"""What `gradproof check` is asked to check: `module_or_file:target`, resolved to named cases.
+
+A case is `(func, inputs)` or `(func, inputs, kwargs)`. A target is a case, a function without parameters that returns
+one, or a list, a dictionary or a generator of either. Without a target, every `case_*` of the module is one.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import inspect
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import Any, cast
+
+_PREFIX = "case_"
+
+
+class TargetError(Exception):
+    """There is no such target, or it is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A function with its arguments, by name."""
+
+    name: str
+    func: Callable[..., Any]
+    inputs: Any
+    kwargs: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+
+def find_cases(target: str) -> list[Case]:
+    """The cases that a target names; `TargetError` if there is none."""
+    path, separator, name = _split(target)
+    module = _load(path)
+    if separator:
+        return _found(list(_cases(name, _attribute(module, name, path))), target)
+    named = [(key, value) for key, value in vars(module).items() if key.startswith(_PREFIX)]
+    return _found([case for key, value in named for case in _cases(key, value)], target)
+
+
+def _split(target: str) -> tuple[str, str, str]:
+    """At the last colon, unless what follows is a path: `C:\\file.py` names a file."""
+    path, separator, name = target.rpartition(":")
+    if not separator or "/" in name or "\\" in name:
+        return target, "", ""
+    return path, separator, name
+
+
+def _found(cases: list[Case], target: str) -> list[Case]:
+    if not cases:
+        raise TargetError(f"{target} has no cases: name a target, or functions {_PREFIX}*")
+    return cases
+
+
+def _load(path: str) -> ModuleType:
+    if path.endswith(".py"):
+        return _load_file(Path(path))
+    with _importable(Path.cwd()):
+        try:
+            return importlib.import_module(path)
+        except ModuleNotFoundError as error:
+            if error.name and (path == error.name or path.startswith(f"{error.name}.")):
+                raise TargetError(f"there is no module {path!r}") from error
+            raise
+        except ValueError as error:
+            raise TargetError(f"{path!r} is neither a module nor a file") from error
+
+
+def _load_file(path: Path) -> ModuleType:
+    if not path.is_file():
+        raise TargetError(f"there is no file {str(path)!r}")
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None:
+        raise TargetError(f"{str(path)!r} cannot be imported")
+    module = importlib.util.module_from_spec(spec)
+    with _importable(path.resolve().parent):
+        sys.modules.setdefault(path.stem, module)  # dataclasses and pickles look their module up
+        spec.loader.exec_module(module)
+    return module
+
+
+class _importable:  # noqa: N801 (used as a function, in a with statement)
+    """While inside, modules next to the target can be imported, as if it were run from there."""
+
+    def __init__(self, directory: Path) -> None:
+        self._entry = str(directory)
+
+    def __enter__(self) -> None:
+        sys.path.insert(0, self._entry)
+
+    def __exit__(self, *_: object) -> None:
+        sys.path.remove(self._entry)
+
+
+def _attribute(module: ModuleType, name: str, path: str) -> Any:
+    value: Any = module
+    for part in name.split("."):
+        if not hasattr(value, part):
+            raise TargetError(f"{path} has no {name!r}")
+        value = getattr(value, part)
+    return value
+
+
+def _cases(name: str, value: Any) -> Iterator[Case]:
+    if isinstance(value, tuple) and value and callable(cast(tuple[Any, ...], value)[0]):
+        yield _case(name, cast(tuple[Any, ...], value))
+    elif isinstance(value, Mapping):
+        for key, item in cast(Mapping[Any, Any], value).items():
+            yield from _cases(f"{name}[{key}]", item)
+    elif isinstance(value, Iterable) and not isinstance(value, (str, bytes)):
+        for number, item in enumerate(cast(Iterable[Any], value)):
+            yield from _cases(f"{name}[{number}]", item)
+    elif callable(value):
+        yield from _cases(name, _called(name, value))
+    else:
+        raise TargetError(f"{name} is no case: expected (func, inputs), got {type(value).__name__}")
+
+
+def _case(name: str, parts: tuple[Any, ...]) -> Case:
+    if len(parts) not in (2, 3) or (len(parts) == 3 and not isinstance(parts[2], Mapping)):
+        raise TargetError(f"{name} is no case: expected (func, inputs) or (func, inputs, kwargs)")
+    return Case(name, *parts)
+
+
+def _called(name: str, function: Callable[[], Any]) -> Any:
+    try:
+        inspect.signature(function).bind()
+    except (TypeError, ValueError) as error:
+        raise TargetError(f"{name} must be callable without arguments and return (func, inputs): {error}") from error
+    value = function()
+    if callable(value):
+        raise TargetError(f"{name}() returned a function: expected (func, inputs)")
+    return value

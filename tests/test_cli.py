@@ -1,0 +1,252 @@
+"""The command line: what it checks, what it writes, and its exit codes."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import report_samples as samples
+from typer.testing import CliRunner
+
+from gradproof import Finding, Report, Status
+from gradproof.cli import app
+from gradproof.report import html
+from gradproof.report.json import load_run
+from gradproof.targets import TargetError, find_cases
+
+SOURCE = Path(__file__).parents[1]
+MODULE = """
+import torch
+import helper
+
+def point(n=3):
+    return torch.linspace(0.5, 2.0, n, dtype=torch.float64).requires_grad_()
+
+def case_right():
+    return torch.sin, point()
+
+def case_wrong():
+    return (lambda x: x * x.detach()), (point(),)
+
+def case_noisy():
+    return torch.sin, point()
+
+def case_many():
+    for n in (1, 2):
+        yield torch.cos, point(n)
+
+case_constant = (torch.mul, (point(), 2.0))
+with_keywords = (torch.softmax, point(), {"dim": 0})
+NAMED = {"a": (torch.exp, point()), "b": case_right}
+LIST = [(torch.exp, point()), case_wrong]
+no_case = 3
+needs = lambda x: x
+returns_function = lambda: torch.sin
+bad_kwargs = (torch.sin, point(), 3)
+nothing = []
+no_gradient = (torch.sin, torch.ones(3))
+raises = lambda: 1 / 0
+
+class Holder:
+    inside = (torch.exp, point())
+"""
+
+
+@pytest.fixture
+def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "some_cases.py").write_text(MODULE, encoding="utf-8")
+    (tmp_path / "helper.py").write_text("", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delitem(sys.modules, "some_cases", raising=False)
+    return tmp_path / "some_cases.py"
+
+
+def run(*arguments: Any) -> Any:
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+@pytest.mark.parametrize(
+    ("target", "names"),
+    [
+        ("case_right", ["case_right"]),
+        ("case_constant", ["case_constant"]),
+        ("with_keywords", ["with_keywords"]),
+        ("case_many", ["case_many[0]", "case_many[1]"]),
+        ("NAMED", ["NAMED[a]", "NAMED[b]"]),
+        ("LIST", ["LIST[0]", "LIST[1]"]),
+        ("Holder.inside", ["Holder.inside"]),
+    ],
+)
+@pytest.mark.parametrize("as_file", [True, False])
+def test_targets_are_found_in_files_and_modules(module: Path, target: str, names: list[str], as_file: bool) -> None:
+    where = module if as_file else "some_cases"
+    assert [case.name for case in find_cases(f"{where}:{target}")] == names
+
+
+def test_without_a_target_every_case_is_collected(module: Path) -> None:
+    names = [case.name for case in find_cases(str(module))]
+    assert names == ["case_right", "case_wrong", "case_noisy", "case_many[0]", "case_many[1]", "case_constant"]
+
+
+def test_the_path_is_as_before(module: Path) -> None:
+    before = list(sys.path)
+    find_cases(str(module))
+    assert sys.path == before
+
+
+@pytest.mark.parametrize(
+    ("target", "message"),
+    [
+        ("some_cases:missing", "has no 'missing'"),
+        ("some_cases:no_case", "expected (func, inputs), got int"),
+        ("some_cases:needs", "callable without arguments"),
+        ("some_cases:returns_function", "returned a function"),
+        ("some_cases:bad_kwargs", "(func, inputs, kwargs)"),
+        ("some_cases:nothing", "has no cases"),
+        ("no_such_module:x", "no module 'no_such_module'"),
+        ("no_such_file.py:x", "no file 'no_such_file.py'"),
+        ("helper.py", "has no cases"),
+        (":x", "neither a module nor a file"),
+    ],
+)
+def test_what_is_no_target_is_refused_with_code_2(module: Path, target: str, message: str) -> None:
+    with pytest.raises(TargetError) as caught:
+        find_cases(target)
+    assert message in str(caught.value)
+    done = run("check", target)
+    assert done.exit_code == 2
+    assert message in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (["some_cases:case_right"], 0),
+        (["some_cases:case_wrong"], 1),
+        (["some_cases:LIST"], 1),
+        (["some_cases"], 1),
+        (["some_cases:NAMED"], 0),
+        (["some_cases:no_gradient"], 2),
+        (["some_cases:case_right", "--strategy", "guess"], 2),
+        (["some_cases:case_right", "--mode", "sideways"], 2),
+        (["some_cases:case_right", "--seconds", "1e-9"], 3),
+        (["some_cases:case_right", "--no-such-option"], 2),
+        ([], 2),
+    ],
+)
+def test_exit_codes(module: Path, arguments: list[str], code: int) -> None:
+    done = run("check", *arguments)
+    assert done.exit_code == code, done.output
+
+
+def test_a_failure_reads_from_the_first_line(module: Path) -> None:
+    told = run("check", "some_cases:case_wrong").stdout.splitlines()
+    assert told[0].startswith("FAIL")
+    assert [line.split()[0] for line in told[1:5]] == ["wrong", "numeric", "analytic", "cause"]
+
+
+def test_several_cases_have_names_and_a_summary(module: Path) -> None:
+    told = run("check", "some_cases:LIST").stdout
+    assert "── LIST[0]" in told
+    assert told.rstrip().endswith("2 checks: 1 PASS, 1 FAIL")
+
+
+def test_json_to_standard_output_is_alone(module: Path) -> None:
+    done = run("check", "some_cases:LIST", "--json", "-", "--html", "out.html")
+    assert done.exit_code == 1
+    assert [name for name, _ in load_run(done.stdout)] == ["LIST[0]", "LIST[1]"]
+    assert (module.parent / "out.html").exists()
+
+
+def test_what_was_written_can_be_shown(module: Path) -> None:
+    checked = run("check", "some_cases:LIST", "--json", "out.json")
+    shown = run("show", "out.json", "--html", "out.html")
+    assert shown.exit_code == checked.exit_code == 1
+    assert shown.stdout == f"{checked.stdout}HTML report: out.html\n"
+    assert "LIST[1]" in (module.parent / "out.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("report", "code"),
+    [
+        (samples.report(), 0),
+        (samples.report(samples.wrong_jacobian()), 1),
+        (samples.report(Finding(property="p", status=Status.INCONCLUSIVE, message="m")), 3),
+    ],
+)
+def test_a_single_report_can_be_shown(tmp_path: Path, report: Report, code: int) -> None:
+    path = tmp_path / "report.json"
+    path.write_text(report.to_json(), encoding="utf-8")
+    shown = run("show", path)
+    assert shown.exit_code == code
+    assert shown.stdout == f"{report}\n"
+    assert json.loads(run("show", path, "--json", "-").stdout)["schema"] == "gradproof.run/1"
+
+
+def test_what_is_no_report_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "report.json"
+    path.write_text("{}", encoding="utf-8")
+    assert run("show", path).exit_code == 2
+    assert "not a document of gradproof" in run("show", path).stderr
+    assert run("show", tmp_path / "missing.json").exit_code == 2
+
+
+def test_the_demonstration_finds_the_mistake_and_says_so_in_five_lines(tmp_path: Path) -> None:
+    done = run("demo", "--html", tmp_path / "deep" / "demo.html")
+    assert done.exit_code == 0, done.output
+    verdict, wrong, numeric, analytic, cause = done.stdout.splitlines()[:5]
+    assert verdict.startswith("FAIL")
+    assert "with respect to input 0 `x`, element [" in wrong
+    assert numeric.split()[0] == "numeric"
+    assert analytic.split()[0] == "analytic"
+    assert cause == "  cause     no simple pattern, but `gain`, `weight`, `bias` are right: look where only `x` passes"
+    assert "FOUND: the wrong backward is in rms_norm." in done.stdout
+    assert "the last 2 of 6 indices along axis 1 of output 0" in done.stdout
+    assert f"HTML report: {tmp_path / 'deep' / 'demo.html'}" in done.stdout
+    assert (tmp_path / "deep" / "demo.html").stat().st_size > 10_000
+
+
+@pytest.mark.parametrize("command", [["check", "some_cases:case_wrong"], ["demo"]])
+def test_without_the_extra_it_says_what_to_install(
+    module: Path, command: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    html._environment.cache_clear()
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    done = run(*command, "--html", "out.html")
+    assert done.exit_code == 2
+    assert "gradproof[html]" in done.stderr
+    assert done.stdout.startswith("FAIL")
+
+
+def subprocess_run(*arguments: str, **options: Any) -> Any:
+    environment = {**os.environ, "PYTHONPATH": str(SOURCE / "src"), "COLUMNS": "100"}
+    return subprocess.run(
+        [sys.executable, *arguments], env=environment, capture_output=True, text=True, check=False, **options
+    )
+
+
+def test_it_runs_as_a_module_on_the_examples(tmp_path: Path) -> None:
+    done = subprocess_run("-m", "gradproof", "check", str(SOURCE / "examples" / "cases.py"), cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.rstrip().endswith("3 checks: 3 PASS")
+
+
+def test_without_typer_it_says_what_to_install() -> None:
+    code = "import sys; sys.modules['typer'] = None\nfrom gradproof.__main__ import main\nmain()"
+    done = subprocess_run("-c", code)
+    assert done.returncode == 2
+    assert "gradproof[cli]" in done.stderr
+
+
+def test_the_shell_is_completed() -> None:
+    environment = {**os.environ, "PYTHONPATH": str(SOURCE / "src"), "_GRADPROOF_COMPLETE": "complete_bash"}
+    environment |= {"COMP_WORDS": "gradproof sh", "COMP_CWORD": "1"}
+    code = "from gradproof.cli import app; app(prog_name='gradproof')"
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
+    assert done.stdout.split() == ["show"]
+    assert "--install-completion" in run("--help").stdout
