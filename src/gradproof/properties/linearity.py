@@ -62,7 +62,8 @@ def _pushforward(problem: Problem, options: Options) -> Iterator[Finding]:
     u, pushed = problem.tangent, problem.pushforward
     large, _ = scales(problem)
     got, want = problem.jvp(-large * u), -large * pushed
-    if not close(want, got, problem, large * options.nondet_tol):
+    slack = options.nondet_tol
+    if not close(want, got, problem, large * slack) and close(problem.jvp(u), pushed, problem, slack):
         law = f"{-large:g} times the tangent must give {-large:g} times the tangent of the output"
         yield _broken(problem.outputs, want, got, law, _FORWARD_HINT)
 
