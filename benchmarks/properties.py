@@ -80,9 +80,7 @@ def samples(op: Any, most: int) -> Iterator[Case]:
 def run(case: Case, properties: str | None) -> tuple[gradproof.Report, float]:
     modes = ("reverse", "forward") if case.forward else ("reverse",)
     started = time.perf_counter()
-    report = gradproof.check(
-        case.function, case.inputs, modes=modes, nondet_tol=case.nondet_tol, properties=properties
-    )
+    report = gradproof.check(case.function, case.inputs, modes=modes, nondet_tol=case.nondet_tol, properties=properties)
     return report, time.perf_counter() - started
 
 
