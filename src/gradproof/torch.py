@@ -112,7 +112,10 @@ def gradcheck(
         chosen = options.for_size(problem.inputs.size, problem.outputs.size)
         if chosen is not options:
             _warn_of_probes(problem)
-        return _decide(problem, chosen, raise_exception)
+        try:
+            return _decide(problem, chosen, raise_exception)
+        finally:
+            problem.close()
 
 
 @functools.cache

@@ -29,10 +29,17 @@ class TorchSession:
 
     def __init__(self, call: Call, notes: tuple[str, ...] = ()) -> None:
         self._call, self.notes = call, notes
+        self._problem: TorchProblem | None = None
         self.not_covered = left_out(call)
 
     def problem(self, seed: int) -> TorchProblem:
-        return TorchProblem(self._call, seed=seed)
+        self._problem = TorchProblem(self._call, seed=seed)
+        return self._problem
+
+    def close(self) -> None:
+        """Put the inputs back, whatever user code wrote to them."""
+        if self._problem is not None:
+            self._problem.close()
 
     def modes(self, problem: Problem) -> tuple[Mode, ...]:
         forward = not (isinstance(problem, TorchProblem) and problem.moves_together) and _has_forward(problem)
@@ -63,7 +70,11 @@ def session(
         select(call, wrt)
     validate_inputs(call, who="gradproof.check", forward=False, warn_precision=False)
     with preserved([tensor for _, tensor in differentiable(call)], call):
-        yield TorchSession(call, notes)
+        made = TorchSession(call, notes)
+        try:
+            yield made
+        finally:
+            made.close()
 
 
 def _separate(call: Call) -> tuple[str, ...]:

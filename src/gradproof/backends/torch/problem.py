@@ -104,6 +104,10 @@ class TorchProblem(Problem):
         self.outputs = Space(tuple(_row(["output"] * len(chosen), self._chosen, [""] * len(chosen), self._outputs)))
         self.value = self._collect(self._outputs)
 
+    def close(self) -> None:
+        """Put the inputs back, to which a backward may have written."""
+        self._restore()
+
     def batch_flaw(self, mode: Mode) -> BatchFlaw | None:
         return self._vjps.flaw(self._vjp_ways()) if mode is Mode.REVERSE else self._jvps.flaw(self._jvp_ways())
 
