@@ -118,11 +118,14 @@ def _check(call: Call, options: Options, make: Callable[[Call], TorchProblem], r
         chosen = options.for_size(problem.inputs.size, problem.outputs.size)
         if chosen is not options:
             _warn_of_probes(problem)
-        if observers:
-            name = name_of(call.function)
-            subject = f"first derivative of {name}" if isinstance(call, DerivativeCall) else name
-            return _observed(problem, chosen, raise_exception, subject)
-        return _decide(problem, chosen, raise_exception, investigate(problem, chosen))
+        try:
+            if observers:
+                name = name_of(call.function)
+                subject = f"first derivative of {name}" if isinstance(call, DerivativeCall) else name
+                return _observed(problem, chosen, raise_exception, subject)
+            return _decide(problem, chosen, raise_exception, investigate(problem, chosen))
+        finally:
+            problem.close()
 
 
 @functools.cache

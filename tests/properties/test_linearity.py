@@ -1,4 +1,4 @@
-"""The backward is a linear map of the cotangent."""
+"""The derivative is a linear map of its cotangent or tangent."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from array_problem import ArrayProblem, Part
+from array_problem import BRAIN, ArrayProblem, Part
 
 from gradproof.core.finding import Finding, Status
 from gradproof.core.options import Options
 from gradproof.core.problem import Mode
+from gradproof.properties import DEFAULT
 from gradproof.properties.linearity import linearity
 
 
@@ -44,6 +45,104 @@ def test_a_gradient_for_a_cotangent_of_zeros_is_found(
     assert (finding.input, finding.input_element) == (input_, element)
     assert "backward not multiplied by grad_output" in finding.message
     np.testing.assert_equal(finding.analytic, value)
+
+
+def odd(v: Any) -> Any:
+    """Odd and homogeneous, right for each basis vector, but not additive."""
+    return np.abs(v).max() * np.sign(v)
+
+
+NONLINEAR: dict[str, tuple[Any, str]] = {
+    "abs": (np.abs, "-1 times the grad_output must give -1 times the gradient"),
+    "square": (np.square, "-1 times the grad_output must give -1 times the gradient"),
+    "relu": (lambda v: np.maximum(v, 0.0), "-1 times the grad_output must give -1 times the gradient"),
+    "clamped when large": (lambda v: np.clip(v, -9.0, 9.0), "1024 times the grad_output must give 1024 times"),
+    "flushed when small": (lambda v: np.where(np.abs(v) < 1e-4, 0.0, v), "9.53674e-07 times the grad_output"),
+    "not additive": (odd, "the sum of two grad_outputs must give the sum of the gradients"),
+}
+
+
+@pytest.mark.parametrize("name", NONLINEAR)
+def test_the_law_that_a_backward_breaks_is_named_with_the_place(name: str) -> None:
+    function, law = NONLINEAR[name]
+    (finding,) = find(lambda v: widened(function(v)))
+    assert (finding.property, finding.status, finding.input) == ("linearity", Status.WRONG, 0)
+    assert finding.input_element in [(0,), (1,)]
+    assert "backward is not linear in grad_output" in finding.message
+    assert law in finding.message
+    assert "grad_output" in finding.hint
+    assert finding.analytic != finding.numeric
+
+
+def test_the_worst_element_is_the_one_that_is_reported() -> None:
+    def vjp(v: Any) -> Any:
+        answer = np.concatenate([v, v, v])
+        answer[4] = abs(answer[4])
+        return answer
+
+    problem = ArrayProblem(lambda x: x[:2], np.ones(6), inputs=[Part((2,)), Part((2, 2), name="w")], vjp=vjp, seed=0)
+    problem.aim(cotangent=np.array([0.75, -0.5]))
+    (finding,) = linearity(problem, Options(properties=DEFAULT))
+    assert (finding.input, finding.input_element) == (1, (1, 0))
+    assert "for input 1 `w`, element [1, 0] that is 0.75 instead of -0.75" in finding.message
+
+
+def test_narrow_dtypes_are_asked_for_scales_within_their_range() -> None:
+    asked: list[float] = []
+
+    def vjp(v: Any) -> Any:
+        asked.append(float(np.abs(v).max()))
+        return v
+
+    parts = [Part((2,), eps=BRAIN)]
+    problem = ArrayProblem(lambda x: x, np.ones(2), inputs=parts, outputs=parts, vjp=vjp)
+    assert list(linearity(problem, Options(properties=DEFAULT, modes=(Mode.REVERSE,)))) == []
+    assert max(asked) < 100
+
+
+def test_noise_is_not_taken_for_a_broken_law() -> None:
+    generator = np.random.default_rng(0)
+    assert find(lambda v: widened(v * (1 + 0.1 * generator.random()))) == []
+
+
+@pytest.mark.parametrize(("nondet_tol", "found"), [(0.0, 1), (1e-3, 0)])
+def test_noise_that_is_allowed_hides_what_is_below_it(nondet_tol: float, found: int) -> None:
+    assert len(find(lambda v: widened(v + 1e-6 * np.abs(v)), nondet_tol=nondet_tol)) == found
+
+
+def test_a_right_backward_costs_three_vjps_beside_the_shared_one() -> None:
+    problem = ArrayProblem(np.sin, np.ones(3), np.eye(3))
+    assert list(linearity(problem, Options(properties=DEFAULT, modes=(Mode.REVERSE,)))) == []
+    assert problem.cost.vjps == 4
+
+
+# forward mode
+
+
+def push(jvp: Any) -> list[Finding]:
+    problem = ArrayProblem(lambda x: x, np.ones(3), vjp=lambda v: v, jvp=jvp, outputs=[Part((1,)), Part((2,))])
+    return list(linearity(problem, Options(properties=DEFAULT, modes=(Mode.FORWARD,))))
+
+
+def test_a_linear_jvp_has_no_finding() -> None:
+    assert push(lambda u: 2.0 * u) == []
+
+
+@pytest.mark.parametrize("function", [np.abs, np.square, lambda u: np.clip(u, -9.0, 9.0), lambda u: u + 1.0])
+def test_a_jvp_that_is_not_linear_is_found_at_its_output(function: Any) -> None:
+    def jvp(u: Any) -> Any:
+        return np.array([u[0], u[1], function(u)[2]])
+
+    (finding,) = push(jvp)
+    assert (finding.property, finding.status) == ("linearity", Status.WRONG)
+    assert (finding.input, finding.output, finding.output_element) == (None, 1, (1,))
+    assert "forward mode is not linear in the tangent: -1024 times the tangent" in finding.message
+    assert "tangent" in finding.hint
+
+
+def test_a_noisy_jvp_is_not_taken_for_a_broken_law() -> None:
+    generator = np.random.default_rng(0)
+    assert push(lambda u: u * (1 + 0.1 * generator.random())) == []
 
 
 def test_forward_mode_alone_does_not_ask_the_backward() -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -49,7 +49,7 @@ class Outcome:
     certificate: Certificate | None
     """None where every entry was compared, which certifies itself."""
     nonlinear: bool = False
-    """Every entry is right, yet a sum of them is not: the map is not linear in its cotangent."""
+    """Every entry is right, yet a sum of them is not: the derivative is not linear in its cotangent or tangent."""
 
 
 class Prober:
@@ -112,8 +112,14 @@ class Prober:
         """Whether an accusation that no entry bears out comes from a vjp that is not linear."""
         if not seen.accuses or self._tolerable(seen, pullback):
             return False
+        return not self._is_linear(self.problem.vjp, seen.cotangent, pullback)
+
+    def _is_linear(self, apply: Callable[[Vector], Vector], probe: Vector, answer: Vector) -> bool:
+        """Whether a derivative answers to two parts of -2 times a probe with the parts of -2 times the answer."""
+        part = -2.0 * probe
+        part[len(part) // 2 :] = 0.0
         eps = max(self.problem.inputs.coarsest_eps, self.problem.outputs.coarsest_eps)
-        return not same(self.problem.vjp(-2.0 * seen.cotangent), -2.0 * pullback, eps, self.options.nondet_tol)
+        return same(apply(part) + apply(-2.0 * probe - part), -2.0 * answer, eps, 2.0 * self.options.nondet_tol)
 
     def _tolerable(self, seen: Aim, pullback: Vector) -> bool:
         """Whether a residual may be the sum of many deviations, each within its tolerance."""
@@ -291,7 +297,9 @@ class Prober:
         if self._agrees(pushed) or (low and self._is_innocent(pushed)):
             return Outcome([], [], certificate)
         if self._affordable():
-            return Outcome(compare_entries(problem, self.options, (Mode.FORWARD,)), [], None)
+            comparisons = compare_entries(problem, self.options, (Mode.FORWARD,))
+            nonlinear = not comparisons and not self._is_linear(problem.jvp, self.direction, pushed)
+            return Outcome(comparisons, [], None, nonlinear)
         accused = ~(np.abs(survey.value - pushed) <= self._bars(pushed)) | ~np.isfinite(pushed)
         if accused.any():
             comparison = self._judge(Mode.FORWARD, list(self._locate_forward(pushed, accused)))

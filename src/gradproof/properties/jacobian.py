@@ -20,6 +20,11 @@ _HEADLINES = {
     Mode.REVERSE: "Jacobian mismatch for {output} with respect to {input}",
     Mode.FORWARD: "Jacobian computed with forward mode mismatch for {output} with respect to {input}",
 }
+_PROBES = {Mode.REVERSE: "grad_output", Mode.FORWARD: "the tangent"}
+_NONLINEAR = {
+    Mode.REVERSE: f"backward is not linear in {_PROBES[Mode.REVERSE]}",
+    Mode.FORWARD: f"the jvp is not linear in {_PROBES[Mode.FORWARD]}",
+}
 _KINK_HEADLINE = "The function has no derivative here, for {output} with respect to {input}: a kink or a jump"
 _VERBS = {
     Status.WRONG: "differ",
@@ -52,11 +57,8 @@ def _by_probes(problem: Problem, options: Options) -> Iterator[Finding]:
             yield Finding(
                 property="jacobian",
                 status=Status.WRONG,
-                message=(
-                    f"Every entry of the Jacobian is right, but their sum is not, in {mode}: "
-                    "backward is not linear in grad_output."
-                ),
-                hint="a backward must not take the absolute value of grad_output, square it, clamp it or branch on it",
+                message=f"Every entry of the Jacobian is right, but their sum is not, in {mode}: {_NONLINEAR[mode]}.",
+                hint=f"it must not take the absolute value of {_PROBES[mode]}, square it, clamp it or branch on it",
             )
         for doubt in outcome.unseen:
             yield Finding(

@@ -30,14 +30,24 @@ class TorchSession:
 
     def __init__(self, call: Call, masked: bool, notes: tuple[str, ...] = ()) -> None:
         self._call, self._masked, self.notes = call, masked, notes
+        self._made: list[TorchProblem] = []
         self.not_covered = left_out(call)
 
     def problem(self, seed: int) -> TorchProblem:
-        return TorchProblem(self._call, seed=seed, masked=self._masked)
+        return self._keep(TorchProblem(self._call, seed=seed, masked=self._masked))
 
     def second(self, seed: int) -> TorchProblem:
         cotangents = draw_cotangents(first_outputs(self._call), noncontiguous=False, masked=self._masked)
-        return NamedSecondProblem(DerivativeCall(self._call, cotangents), seed=seed, masked=self._masked)
+        return self._keep(NamedSecondProblem(DerivativeCall(self._call, cotangents), seed=seed, masked=self._masked))
+
+    def _keep(self, problem: TorchProblem) -> TorchProblem:
+        self._made.append(problem)
+        return problem
+
+    def close(self) -> None:
+        """Put the inputs back, whatever user code wrote to them."""
+        for problem in self._made:
+            problem.close()
 
     def modes(self, problem: Problem) -> tuple[Mode, ...]:
         forward = not (isinstance(problem, TorchProblem) and problem.has_no_tangents) and _has_forward(problem)
@@ -83,7 +93,11 @@ def session(
         select(call, wrt)
     validate_inputs(call, who="gradproof.check", forward=False, warn_precision=False)
     with preserved([tensor for _, tensor in differentiable(call)], call):
-        yield TorchSession(call, masked, notes)
+        made = TorchSession(call, masked, notes)
+        try:
+            yield made
+        finally:
+            made.close()
 
 
 def _separate(call: Call) -> tuple[str, ...]:

@@ -125,6 +125,10 @@ class TorchProblem(Problem):
     def _output_names(self) -> list[str]:
         return [""] * len(self._chosen)
 
+    def close(self) -> None:
+        """Put the inputs back, to which a backward may have written."""
+        self._restore()
+
     def batch_flaw(self, mode: Mode) -> BatchFlaw | None:
         return self._vjps.flaw(self._vjp_ways()) if mode is Mode.REVERSE else self._jvps.flaw(self._jvp_ways())
 
@@ -341,9 +345,11 @@ class TorchProblem(Problem):
 
     def aliased_gradients(self) -> list[tuple[Block, str]]:
         found: list[tuple[Block, str]] = []
-        others = [(f"{leaf.block.label} itself", leaf.tensor) for leaf in self._leaves]
+        inputs = [(f"{leaf.block.label} itself", leaf.tensor) for leaf in self._leaves]
+        others: list[tuple[str, torch.Tensor]] = []
         for target, gradient in zip(self.inputs.blocks, self._gradients or (), strict=False):
             if gradient is not None:
+                found += [(target, name) for name, x in inputs if gradient is x or share_memory(gradient, x)]
                 found += [(target, name) for name, other in others if share_memory(gradient, other)]
                 # autograd itself hands out one tensor, or the cotangent's memory, several times
                 if memory_of(gradient) not in self._cotangent_memories:
