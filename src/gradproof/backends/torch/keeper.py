@@ -50,17 +50,23 @@ class Keeper:
             self._rewinds += [kept.put_back for kept in self._tensors if kept.has_changed()]
         for rewind in self._rewinds:
             rewind()
+        if self._training:
+            self._put_back_modules()
+
+    def close(self) -> None:
+        """Put back whatever any call changed, but for the generators."""
+        for kept in self._tensors:
+            if kept.has_changed():
+                kept.put_back()
+        self._put_back_modules()
+
+    def _put_back_modules(self) -> None:
         for module, training in self._training:
             module.training = training
         for current, kept in self._buffers:
             if [*map(id, current.values())] != [*map(id, kept.values())]:
                 current.clear()
                 current.update(kept)
-
-    def close(self) -> None:
-        """Put back whatever any call changed."""
-        self._rewinds = None
-        self.put_back()
 
 
 class _Kept:
@@ -94,7 +100,7 @@ def _referred(function: Any) -> Iterator[Any]:
     """The values that a Python function reads from around itself."""
     function = getattr(function, "__func__", function)
     code = getattr(function, "__code__", None)
-    if code is None:
+    if code is None or function.__module__ == torch.autograd.function.__name__:  # the latter: Function.apply
         return
     for cell in function.__closure__ or ():
         try:

@@ -338,7 +338,8 @@ class TorchProblem(Problem):
 
     @lazy
     def _saved(self) -> list[tuple[str, torch.Tensor]]:
-        return saved_tensors(self._outputs)
+        known = {memory_of(leaf.tensor) for leaf in self._leaves}  # is looked at anyway
+        return [(name, tensor) for name, tensor in saved_tensors(self._outputs) if memory_of(tensor) not in known]
 
     def overwritten_inputs(self) -> tuple[str, ...]:
         return self._overwritten
