@@ -107,7 +107,13 @@ class ArrayProblem(Problem):
     def layouts(self) -> frozenset[Layout]:
         return self._layouts
 
-    def vjp_in(self, cotangent: Any, layout: Layout) -> Pulled:
+    def vjp_in(self, cotangent: Any, layout: Layout) -> Any:
+        return self._pulled(cotangent, layout).gradient
+
+    def watched_vjp(self, cotangent: Any, layout: Layout) -> Pulled:
+        return self._pulled(cotangent, layout)
+
+    def _pulled(self, cotangent: Any, layout: Layout) -> Pulled:
         """`vjp_in` of the test may return a gradient, or a gradient and what it overwrote."""
         self.cost.pull()
         pulled = self._vjp_in(cotangent, layout)

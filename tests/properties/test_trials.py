@@ -13,7 +13,7 @@ from gradproof.core.problem import Layout
 from gradproof.properties import DEFAULT
 from gradproof.properties.trials import constant, scales, trials
 
-ALL = list(Layout)
+ALL = [Layout.EXPANDED, Layout.SLICED, Layout.TRANSPOSED, Layout.CHANNELS_LAST]
 
 
 def problem_with(vjp_in: Any = None, **options: Any) -> ArrayProblem:
@@ -34,12 +34,8 @@ def asked_of(options: Options) -> list[tuple[Layout, Any]]:
 
 def test_each_trial_has_another_layout_sign_and_scale() -> None:
     asked = asked_of(Options(properties=DEFAULT))
-    assert [layout for layout, _ in asked] == [
-        Layout.SLICED,
-        Layout.EXPANDED,
-        Layout.CHANNELS_LAST,
-        Layout.TRANSPOSED,
-    ]
+    assert [layout for layout, _ in asked][:2] == [Layout.TRANSPOSED, Layout.EXPANDED]
+    assert {layout for layout, _ in asked[2:]} == {Layout.SLICED, Layout.CHANNELS_LAST}
     shared = problem_with().cotangent
     assert (asked[0][1] == -1024.0 * shared).all()
     assert len(set(asked[1][1])) == 1
@@ -62,7 +58,7 @@ def test_they_are_made_once() -> None:
     assert problem.cost.vjps == spent
 
 
-@pytest.mark.parametrize("layout", [layout for layout in ALL if layout is not Layout.CONTIGUOUS])
+@pytest.mark.parametrize("layout", ALL)
 def test_one_that_disagrees_is_enough(layout: Layout) -> None:
     assert not trials(
         problem_with(lambda v, given: 1.5 * v if given is layout else v), Options(properties=DEFAULT)
@@ -70,8 +66,16 @@ def test_one_that_disagrees_is_enough(layout: Layout) -> None:
 
 
 def test_round_off_agrees_but_is_not_exact() -> None:
-    made = trials(problem_with(lambda v, given: v * (1 + 2e-16)), Options(properties=DEFAULT))
+    problem = ArrayProblem(lambda x: x, np.ones(4), np.eye(4), vjp_in=lambda v, given: v * (1 + 3e-16))
+    made = trials(problem, Options(properties=DEFAULT))
     assert (made.exact, made.agree) == (False, True)
+
+
+def test_another_order_of_summation_is_not_taken_for_noise() -> None:
+    made = trials(
+        problem_with(lambda v, given: v * (1 + 3e-16 * (given is not Layout.CONTIGUOUS))), Options(properties=DEFAULT)
+    )
+    assert (made.exact, made.agree) == (True, True)
 
 
 def test_an_exception_leaves_everything_open() -> None:

@@ -184,11 +184,15 @@ class Problem(ABC):
         """The layouts that some cotangent of this problem can have, beside the contiguous one."""
 
     @abstractmethod
-    def vjp_in(self, cotangent: Vector, layout: Layout) -> Pulled:
-        """`vjp` with cotangents in a layout, where they can have it, and with a watch on memory.
+    def vjp_in(self, cotangent: Vector, layout: Layout) -> Vector:
+        """`vjp` with cotangents in a layout, where they can have it.
 
         For the expanded layout, the coordinates of each block are the same.
         """
+
+    @abstractmethod
+    def watched_vjp(self, cotangent: Vector, layout: Layout) -> Pulled:
+        """`vjp_in` with a watch on memory that is not its own."""
 
     @abstractmethod
     def overwritten_inputs(self) -> tuple[str, ...]:

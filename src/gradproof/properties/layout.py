@@ -22,23 +22,28 @@ def layout(problem: Problem, options: Options) -> Iterator[Finding]:
     if not problem.has_graph or Mode.REVERSE not in options.modes or trials(problem, options).agree:
         return
     for arrangement in sorted(problem.layouts, key=list(Layout).index):
-        cotangent = constant(problem) if arrangement is Layout.EXPANDED else problem.cotangent
-        want = problem.vjp(cotangent)
-        try:
-            got = problem.vjp_in(cotangent, arrangement).gradient
-        except Exception as error:
-            yield Finding(
-                property="layout",
-                status=Status.WRONG,
-                message=f"With a grad_output that is {arrangement.value}, backward raised {_name(error)}.",
-                hint=_HINT,
-                cause=error,
-            )
-            continue
-        if not close(want, got, problem, options.nondet_tol):
-            if not close(want, problem.vjp(cotangent), problem, options.nondet_tol):
-                return  # not even the same in contiguous memory: that is for `determinism` to report
-            yield _finding(problem, arrangement, want, got)
+        yield from _misread(problem, options, arrangement)
+
+
+def _misread(problem: Problem, options: Options, arrangement: Layout) -> Iterator[Finding]:
+    cotangent = constant(problem) if arrangement is Layout.EXPANDED else problem.cotangent
+    want = problem.vjp(cotangent)
+    try:
+        got = problem.vjp_in(cotangent, arrangement)
+    except Exception as error:
+        yield Finding(
+            property="layout",
+            status=Status.WRONG,
+            message=f"With a grad_output that is {arrangement.value}, backward raised {_name(error)}.",
+            hint=_HINT,
+            cause=error,
+        )
+        return
+    # if the same question has another answer in contiguous memory too, that is for `determinism` to report
+    if not close(want, got, problem, options.nondet_tol) and close(
+        want, problem.vjp(cotangent), problem, options.nondet_tol
+    ):
+        yield _finding(problem, arrangement, want, got)
 
 
 def _name(error: Exception) -> str:

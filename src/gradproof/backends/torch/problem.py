@@ -324,7 +324,12 @@ class TorchProblem(Problem):
     def layouts(self) -> frozenset[Layout]:
         return possible(self._outputs)
 
-    def vjp_in(self, cotangent: Vector, layout: Layout) -> Pulled:
+    def vjp_in(self, cotangent: Vector, layout: Layout) -> Vector:
+        self.cost.pull()
+        cotangents = [arrange(tensor, layout) for tensor in self._cotangents(cotangent)]
+        return self._gather(list(pull(self._outputs, self._sources, cotangents)))
+
+    def watched_vjp(self, cotangent: Vector, layout: Layout) -> Pulled:
         self.cost.pull()
         cotangents = [arrange(tensor, layout) for tensor in self._cotangents(cotangent)]
         names = [f"the grad_output of {target.label}" for target in self.outputs.blocks]
