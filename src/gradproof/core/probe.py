@@ -116,7 +116,10 @@ def aim(problem: Problem, survey: Survey, *, bent: bool = False) -> Vector:
     So do outputs on a kink or a jump along the survey, unless `bent` asks for them.
     """
     seen = np.isfinite(survey.value) & np.isfinite(survey.error) & (bent | ~survey.bent)
-    floor = survey.stencil.noise + 1e-300
+    eps = max(problem.inputs.coarsest_eps, problem.outputs.coarsest_eps)
+    size = np.where(seen, np.abs(survey.value), 0.0)
+    # the derivative under test is no sharper than its precision, relative to the larger of its numbers
+    floor = survey.stencil.noise + eps * (size + norm(size) / math.sqrt(len(size) or 1)) + 1e-300
     bars = np.where(seen, survey.error + floor, np.inf)
     smallest = bars.min(initial=np.inf)
     if not math.isfinite(smallest):
