@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from array_problem import DOUBLE, SINGLE
+from array_problem import DOUBLE, SINGLE, ArrayProblem
 
-from gradproof.core.compare import same
+from gradproof.core.compare import is_sum, same
 
 NAN, INF = np.nan, np.inf
 
@@ -41,3 +41,11 @@ def test_slack_is_allowed_on_top() -> None:
     first, second = np.array([1.0]), np.array([1.05])
     assert not same(first, second, DOUBLE, slack=0.01)
     assert same(first, second, DOUBLE, slack=0.1)
+
+
+def test_a_sum_may_lose_what_its_parts_cancel() -> None:
+    problem = ArrayProblem(np.sin, np.ones(2), np.eye(2))
+    parts = np.array([1.0, -2.0]), np.array([-1.0 - 2e-16, 2.0])
+    assert is_sum(np.zeros(2), parts, problem)
+    assert not is_sum(np.array([1e-3, 0.0]), parts, problem)
+    assert not is_sum(np.array([np.nan, 0.0]), parts, problem)

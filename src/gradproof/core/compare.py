@@ -15,8 +15,18 @@ def same(first: Vector, second: Vector, eps: float, slack: float = 0.0) -> bool:
 
 def close(first: Vector, second: Vector, problem: Problem, slack: float = 0.0) -> bool:
     """Equal but for what other orders of summation, in other memory layouts, may change of derivatives."""
-    eps = max(problem.inputs.coarsest_eps, problem.outputs.coarsest_eps)
-    return _within(first, second, eps**0.6, slack)
+    return _within(first, second, _looseness(problem), slack)
+
+
+def is_sum(total: Vector, parts: tuple[Vector, Vector], problem: Problem, slack: float = 0.0) -> bool:
+    """Whether `total` is the sum of the parts; what they lose where they cancel is not held against it."""
+    with np.errstate(invalid="ignore"):
+        largest = max(float(np.max(np.abs(part), initial=0.0, where=np.isfinite(part))) for part in parts)
+        return close(total, parts[0] + parts[1], problem, slack + _looseness(problem) * largest)
+
+
+def _looseness(problem: Problem) -> float:
+    return max(problem.inputs.coarsest_eps, problem.outputs.coarsest_eps) ** 0.6
 
 
 def _within(first: Vector, second: Vector, relative: float, slack: float) -> bool:

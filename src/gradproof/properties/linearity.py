@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from gradproof.core.compare import close, worst_difference
+from gradproof.core.compare import close, is_sum, worst_difference
 from gradproof.core.finding import Finding, Status
 from gradproof.core.options import Options
 from gradproof.core.problem import Mode, Problem, Trials
@@ -54,8 +54,9 @@ def _take_apart(problem: Problem, options: Options) -> Iterator[Finding]:
             yield _broken(problem.inputs, want, got, law, _HINT)
             return
     c = constant(problem)
-    got, want = problem.vjp(v + c), first + problem.vjp(c)
-    if not close(want, got, problem, 2.0 * slack):
+    got, other = problem.vjp(v + c), problem.vjp(c)
+    want = first + other
+    if not is_sum(got, (first, other), problem, 2.0 * slack):
         yield _broken(
             problem.inputs, want, got, "the sum of two grad_outputs must give the sum of the gradients", _HINT
         )
