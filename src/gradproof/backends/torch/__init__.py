@@ -10,8 +10,9 @@ import torch
 
 from gradproof.backends.torch.arguments import Call, flatten_outputs
 from gradproof.backends.torch.coverage import left_out, select
+from gradproof.backends.torch.leaves import find_leaves
 from gradproof.backends.torch.modules import ModuleCall
-from gradproof.backends.torch.problem import TorchProblem, find_leaves
+from gradproof.backends.torch.problem import TorchProblem
 from gradproof.backends.torch.second import DerivativeCall, NamedSecondProblem, connected, draw_cotangents
 from gradproof.backends.torch.state import preserved
 from gradproof.backends.torch.validate import differentiable, overlaps, validate_inputs

@@ -6,11 +6,22 @@ put back. Writing goes around autograd and the version counters: graphs built be
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import torch
 
+from gradproof.backends.torch.arguments import Call
 from gradproof.backends.torch.coordinates import build, read
-from gradproof.backends.torch.frames import Frame, MaskedFrame, PackedFrame, PatternFrame, WholeFrame, data_of
+from gradproof.backends.torch.frames import (
+    Frame,
+    MaskedFrame,
+    PackedFrame,
+    PatternFrame,
+    WholeFrame,
+    data_of,
+    input_frame,
+)
 from gradproof.backends.torch.sparse import values_of
 from gradproof.core.space import Block
 from gradproof.core.types import Vector
@@ -137,3 +148,21 @@ def move_together(leaves: list[Leaf]) -> bool:
     """Whether moving one leaf may move another."""
     storages = [leaf.memory.untyped_storage().data_ptr() for leaf in leaves if not isinstance(leaf.frame, PackedFrame)]
     return len(set(storages)) < len(storages)
+
+
+def row(kinds: list[str], indices: list[int], names: list[str], frames: list[Frame]) -> Iterator[Block]:
+    """Blocks one behind the other."""
+    start = 0
+    for kind, index, name, frame in zip(kinds, indices, names, frames, strict=True):
+        yield (made := frame.block(kind, index, name, start))
+        start = made.stop
+
+
+def find_leaves(call: Call, masked: bool = False) -> list[Leaf]:
+    """The tensors under test, ready to be moved."""
+    found = call.differentiable()
+    names, tensors = call.names(), [call.flat[i] for i in found]
+    frames = [input_frame(tensor, masked) for tensor in tensors]
+    blocks = row([call.kind(i) for i in found], [call.origins[i] for i in found], [names[i] for i in found], frames)
+    parts = zip(tensors, found, blocks, frames, strict=True)
+    return [make_leaf(tensor, i, made, frame) for tensor, i, made, frame in parts]

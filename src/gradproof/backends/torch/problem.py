@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import functools
-import importlib
 import sys
-import warnings
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -17,9 +14,10 @@ from torch.autograd import forward_ad
 from gradproof.backends.torch.arguments import Call, flatten_outputs
 from gradproof.backends.torch.batch import Batch, Ways, quiet_vmap
 from gradproof.backends.torch.coordinates import build, build_batch, read
-from gradproof.backends.torch.frames import Frame, input_frame, output_frame
+from gradproof.backends.torch.forward import in_kind, load_forward_mode
+from gradproof.backends.torch.frames import Frame, output_frame
 from gradproof.backends.torch.layouts import arrange, possible
-from gradproof.backends.torch.leaves import Leaf, StandIn, make_leaf, move_together
+from gradproof.backends.torch.leaves import Leaf, StandIn, find_leaves, move_together, row
 from gradproof.backends.torch.pull import pull, pull_batch, undefined
 from gradproof.backends.torch.twin import Twin, find_twin, wide
 from gradproof.backends.torch.validate import validate_outputs
@@ -119,7 +117,7 @@ class TorchProblem(Problem):
         self._signature = [(o.shape, o.dtype) for o in self._outputs]
         self._frames = [output_frame(o, self.masked) for o in self._outputs]
         kinds = ["output"] * len(self._chosen)
-        self.outputs = Space(tuple(_row(kinds, self._chosen, self._output_names(), self._frames)))
+        self.outputs = Space(tuple(row(kinds, self._chosen, self._output_names(), self._frames)))
         self.value = self._collect(self._outputs)
 
     def _output_names(self) -> list[str]:
@@ -399,7 +397,7 @@ class TorchProblem(Problem):
         result = np.zeros(self.outputs.size)
         for target, frame, found in zip(self.outputs.blocks, self._frames, self._push(tangents), strict=True):
             if found is not None:
-                result[target.slice] = frame.read(_in_kind(found, frame.model))
+                result[target.slice] = frame.read(in_kind(found, frame.model))
         return result
 
     def _jvp_batched(self, tangents: Matrix) -> Matrix:
@@ -408,7 +406,7 @@ class TorchProblem(Problem):
         def function(*batch: torch.Tensor) -> tuple[torch.Tensor, ...]:
             found = self._push(list(batch))
             pairs = zip(self._outputs, found, strict=True)
-            return tuple(torch.zeros_like(o) if t is None else _in_kind(t, o) for o, t in pairs)
+            return tuple(torch.zeros_like(o) if t is None else in_kind(t, o) for o, t in pairs)
 
         stacked = [build_batch(tangents[:, leaf.block.slice], leaf.tensor) for leaf in self._leaves]
         with quiet_vmap():
@@ -423,7 +421,7 @@ class TorchProblem(Problem):
 
     def _push(self, tangents: list[torch.Tensor | None]) -> list[torch.Tensor | None]:
         """The outputs' tangents, None where there is none, for dual inputs that need no gradient."""
-        _load_forward_mode()
+        load_forward_mode()
         try:
             with forward_ad.dual_level():
                 values: dict[int, torch.Tensor] = {}
@@ -436,21 +434,6 @@ class TorchProblem(Problem):
             self._restore()
 
 
-@functools.cache
-def _load_forward_mode() -> None:
-    """torch loads some of its forward-mode rules on first use, with a warning that is none of the user's."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        importlib.import_module("torch._decomp.decompositions_for_jvp")
-
-
-def _in_kind(tangent: torch.Tensor, output: torch.Tensor) -> torch.Tensor:
-    """A tangent as real or as complex as its output: that it was not is for another property to report."""
-    if tangent.is_complex() == output.is_complex():
-        return tangent
-    return tangent.real if tangent.is_complex() else tangent.to(output.dtype)
-
-
 def _misshapen(space: Space, frames: list[Frame], actual: list[torch.Tensor | None]) -> list[tuple[Block, Form, Form]]:
     """The tensors that are there but are not of the form that their frames ask for."""
     found: list[tuple[Block, Form, Form]] = []
@@ -459,20 +442,3 @@ def _misshapen(space: Space, frames: list[Frame], actual: list[torch.Tensor | No
         if mismatch is not None:
             found.append((block, *mismatch))
     return found
-
-
-def _row(kinds: list[str], indices: list[int], names: list[str], frames: list[Frame]) -> Iterator[Block]:
-    start = 0
-    for kind, index, name, frame in zip(kinds, indices, names, frames, strict=True):
-        yield (made := frame.block(kind, index, name, start))
-        start = made.stop
-
-
-def find_leaves(call: Call, masked: bool = False) -> list[Leaf]:
-    """The tensors under test, ready to be moved."""
-    found = call.differentiable()
-    names, tensors = call.names(), [call.flat[i] for i in found]
-    frames = [input_frame(tensor, masked) for tensor in tensors]
-    blocks = _row([call.kind(i) for i in found], [call.origins[i] for i in found], [names[i] for i in found], frames)
-    parts = zip(tensors, found, blocks, frames, strict=True)
-    return [make_leaf(tensor, i, made, frame) for tensor, i, made, frame in parts]
