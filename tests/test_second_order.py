@@ -267,3 +267,21 @@ def test_an_error_of_the_functions_own_is_not_blamed_on_torch() -> None:
 def test_plain_gradgradcheck_refuses_sparse_outputs() -> None:
     with pytest.raises(ValueError, match="Sparse output"):
         gradgradcheck(lambda s: s * 2, sparse("coo"), masked=True)
+
+
+def test_statistics_of_a_batch_norm_are_as_before() -> None:
+    module = torch.nn.BatchNorm1d(3).double()
+    x = torch.rand(4, 3, dtype=torch.float64, requires_grad=True)
+    assert gradgradcheck(module, x)
+    assert module.num_batches_tracked is not None
+    assert module.num_batches_tracked.item() == 0
+    assert module.running_mean is not None
+    assert not module.running_mean.any()
+
+
+def test_views_among_the_outputs_alias_nothing() -> None:
+    def views(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        y = x.sin()
+        return y, y.view(-1)
+
+    assert gradgradcheck(views, torch.rand(3, 2, dtype=torch.float64, requires_grad=True))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -63,6 +64,10 @@ def check(
     """
     if order not in (1, 2):
         raise ValueError(f"order must be 1 or 2, got {order!r}")
+    if not callable(func):
+        raise TypeError(f"check expects a function or a module first, got {func!r}")
+    if operator.index(seed) < 0:
+        raise ValueError(f"seed must be a whole number >= 0, got {seed!r}")
     arguments = as_arguments(inputs)
     keywords = dict(kwargs or {})
     wanted, chosen = _named_modes(modes), _named_strategy(strategy)

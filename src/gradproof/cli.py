@@ -109,11 +109,14 @@ def _deliver(reports: Sequence[tuple[str, Report]], json: str | None, html: Path
     else:
         _print(reports)
         if json is not None:
-            Path(json).write_text(dump_run(reports), encoding="utf-8")
+            try:
+                Path(json).write_text(dump_run(reports), encoding="utf-8")
+            except OSError as error:
+                _refuse(f"the report could not be written: {error}")
     if html is not None:
         try:
             write_html(html, reports)
-        except ImportError as error:
+        except (ImportError, OSError) as error:
             _refuse(str(error))
         typer.echo(f"HTML report: {html}", err=json == "-")
     raise typer.Exit(EXIT_CODES[overall([report for _, report in reports])])

@@ -66,9 +66,11 @@ def _load(path: str) -> ModuleType:
         except ModuleNotFoundError as error:
             if error.name and (path == error.name or path.startswith(f"{error.name}.")):
                 raise TargetError(f"there is no module {path!r}") from error
-            raise
+            raise TargetError(f"{path} could not be imported: {error}") from error
         except ValueError as error:
             raise TargetError(f"{path!r} is neither a module nor a file") from error
+        except Exception as error:
+            raise TargetError(f"{path} could not be imported: {type(error).__name__}: {error}") from error
 
 
 def _load_file(path: Path) -> ModuleType:
@@ -80,7 +82,10 @@ def _load_file(path: Path) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     with _importable(path.resolve().parent):
         sys.modules.setdefault(path.stem, module)  # dataclasses and pickles look their module up
-        spec.loader.exec_module(module)
+        try:
+            spec.loader.exec_module(module)
+        except Exception as error:
+            raise TargetError(f"{path} could not be run: {type(error).__name__}: {error}") from error
     return module
 
 

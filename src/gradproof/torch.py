@@ -250,7 +250,7 @@ def gradgradcheck(
     _require(check_rev_over_rev or not check_batched_grad, "check_rev_over_rev=True for check_batched_grad=True")
     call = Call(func, as_arguments(inputs), {})
     if grad_outputs is None:
-        with preserved([tensor for _, tensor in differentiable(call)]):
+        with preserved([tensor for _, tensor in differentiable(call)], call):
             outputs = first_outputs(call)
             validate_outputs(outputs)
         cotangents: tuple[Any, ...] = tuple(draw_cotangents(outputs, noncontiguous=gen_non_contig_grad_outputs))

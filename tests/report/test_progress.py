@@ -54,7 +54,7 @@ def test_a_long_check_shows_a_bar_with_the_remaining_time(monkeypatch: pytest.Mo
 def test_a_short_check_shows_nothing() -> None:
     before = threading.active_count()
     assert shown_while(lambda: check(torch.sin, numbers(3))) == ""
-    assert threading.active_count() == before
+    assert threading.active_count() <= before  # one of an earlier test may have ended meanwhile
 
 
 def test_what_is_no_terminal_gets_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

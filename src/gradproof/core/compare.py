@@ -4,8 +4,42 @@ from __future__ import annotations
 
 import numpy as np
 
+from gradproof.core.options import Options
 from gradproof.core.problem import Problem
 from gradproof.core.types import Vector
+
+Slack = float | Vector
+"""What two answers may differ by in any case: one number, or one for each coordinate."""
+
+# Round-off of a gradient, in eps of what it is made of, and how much of that it may be at most.
+_DUST, _MOST_DUST = 1e3, 1e-2
+
+
+def dust(problem: Problem) -> Vector:
+    """How large a gradient for the shared cotangent may be by round-off alone, where the true one is zero.
+
+    It is made of numbers as large as the outputs, per change of an input as large as it is.
+    """
+    scale = problem.inputs.typical(problem.point)
+    scale[scale == 0] = 1.0
+    return min(_DUST * _eps(problem), _MOST_DUST) * weight(problem) / scale
+
+
+def forgiven(problem: Problem, options: Options) -> Vector:
+    """What gradients for the shared cotangent may differ by: noise, dust, and the tolerances, where they were given."""
+    pullback = problem.pullback
+    largest = float(np.max(np.abs(pullback), initial=0.0, where=np.isfinite(pullback)))
+    return options.nondet_tol + dust(problem) + (options.atol or 0.0) + (options.rtol or 0.0) * largest
+
+
+def weight(problem: Problem) -> float:
+    """The size of the outputs, each as much as the shared cotangent weighs it."""
+    value = np.where(np.isfinite(problem.value), problem.value, 0.0)
+    return float(np.linalg.norm(problem.cotangent * value))
+
+
+def _eps(problem: Problem) -> float:
+    return max(problem.inputs.coarsest_eps, problem.outputs.coarsest_eps)
 
 
 def same(first: Vector, second: Vector, eps: float, slack: float = 0.0) -> bool:
@@ -13,12 +47,12 @@ def same(first: Vector, second: Vector, eps: float, slack: float = 0.0) -> bool:
     return _within(first, second, 1e3 * eps, slack)
 
 
-def close(first: Vector, second: Vector, problem: Problem, slack: float = 0.0) -> bool:
+def close(first: Vector, second: Vector, problem: Problem, slack: Slack = 0.0) -> bool:
     """Equal but for what other orders of summation, in other memory layouts, may change of derivatives."""
     return _within(first, second, _looseness(problem), slack)
 
 
-def is_sum(total: Vector, parts: tuple[Vector, Vector], problem: Problem, slack: float = 0.0) -> bool:
+def is_sum(total: Vector, parts: tuple[Vector, Vector], problem: Problem, slack: Slack = 0.0) -> bool:
     """Whether `total` is the sum of the parts; what they lose where they cancel is not held against it."""
     with np.errstate(invalid="ignore"):
         largest = max(float(np.max(np.abs(part), initial=0.0, where=np.isfinite(part))) for part in parts)
@@ -26,10 +60,10 @@ def is_sum(total: Vector, parts: tuple[Vector, Vector], problem: Problem, slack:
 
 
 def _looseness(problem: Problem) -> float:
-    return max(problem.inputs.coarsest_eps, problem.outputs.coarsest_eps) ** 0.6
+    return _eps(problem) ** 0.6
 
 
-def _within(first: Vector, second: Vector, relative: float, slack: float) -> bool:
+def _within(first: Vector, second: Vector, relative: float, slack: Slack) -> bool:
     if (first == second).all():
         return True
     with np.errstate(invalid="ignore"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradproof.core.compare import close, worst_difference
+from gradproof.core.compare import close, forgiven, worst_difference
 from gradproof.core.finding import Finding, Status
 from gradproof.core.options import Options
 from gradproof.core.problem import Layout, Mode, Problem
@@ -39,10 +39,9 @@ def _misread(problem: Problem, options: Options, arrangement: Layout) -> Iterato
             cause=error,
         )
         return
+    slack = forgiven(problem, options)
     # if the same question has another answer in contiguous memory too, that is for `determinism` to report
-    if not close(want, got, problem, options.nondet_tol) and close(
-        want, problem.vjp(cotangent), problem, options.nondet_tol
-    ):
+    if not close(want, got, problem, slack) and close(want, problem.vjp(cotangent), problem, slack):
         yield _finding(problem, arrangement, want, got)
 
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gradproof.core.compare import close, is_sum
+from gradproof.core.compare import close, forgiven, is_sum
 from gradproof.core.options import Options
 from gradproof.core.problem import Layout, Problem, Trials
 from gradproof.core.types import Vector
@@ -65,15 +65,15 @@ def _make(problem: Problem, options: Options) -> Trials:
     first, expected = _if_possible(Layout.TRANSPOSED, layouts), -large * pullback
     watched = problem.watched_vjp(-large * v, first)
     exact = bool((watched.gradient == expected).all())
-    agree = exact or close(watched.gradient, expected, problem, large * options.nondet_tol)
+    agree = exact or close(watched.gradient, expected, problem, large * forgiven(problem, options))
     if agree and not exact and first is not Layout.CONTIGUOUS:
         exact = bool((problem.vjp(-large * v) == expected).all())
     if agree and len(v) > 1:
         c = constant(problem)
         expanded = problem.vjp_in(small * c, _if_possible(Layout.EXPANDED, layouts))
-        parts = pullback, expanded / small
+        parts, slack = (pullback, expanded / small), options.nondet_tol / small + forgiven(problem, options)
         for layout in layouts & {Layout.SLICED, Layout.CHANNELS_LAST} or {Layout.CONTIGUOUS}:
-            agree &= is_sum(problem.vjp_in(v + c, layout), parts, problem, options.nondet_tol / small)
+            agree &= is_sum(problem.vjp_in(v + c, layout), parts, problem, slack)
     return Trials(exact, agree, watched.overwritten)
 
 

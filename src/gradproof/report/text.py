@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
@@ -53,7 +52,7 @@ def printable(text: str) -> str:
 
 def number(value: float | None, digits: int = 3) -> str:
     """A number in few digits; nothing for none."""
-    return "" if value is None or math.isnan(value) else f"{value + 0.0:.{digits}g}"  # + 0.0: no minus before a zero
+    return "" if value is None else f"{value + 0.0:.{digits}g}"  # + 0.0: no minus before a zero
 
 
 def number_or_nan(value: float) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from gradproof.backends.torch.arguments import Call, flatten_outputs
+from gradproof.backends.torch.availability import why_no_tangents
 from gradproof.backends.torch.coverage import left_out, select
 from gradproof.backends.torch.leaves import find_leaves
 from gradproof.backends.torch.modules import ModuleCall
@@ -51,8 +52,10 @@ class TorchSession:
             problem.close()
 
     def modes(self, problem: Problem) -> tuple[Mode, ...]:
-        forward = not (isinstance(problem, TorchProblem) and problem.has_no_tangents) and _has_forward(problem)
-        return (Mode.REVERSE, Mode.FORWARD) if forward else (Mode.REVERSE,)
+        reason = why_no_tangents(problem) if isinstance(problem, TorchProblem) and problem.has_graph else ""
+        if reason:
+            self.not_covered += (f"forward mode ({reason})",)
+        return (Mode.REVERSE,) if reason or not problem.has_graph else (Mode.REVERSE, Mode.FORWARD)
 
 
 def first_outputs(call: Call) -> list[torch.Tensor]:
@@ -63,19 +66,6 @@ def first_outputs(call: Call) -> list[torch.Tensor]:
     finally:
         for leaf in leaves:
             leaf.restore()
-
-
-def _has_forward(problem: Problem) -> bool:
-    """Whether a jvp can be had. A rule that is there but fails is not missing: it will be reported."""
-    try:
-        _ = problem.pushforward if problem.has_graph else None
-    except NotImplementedError:
-        return False
-    except (RuntimeError, ValueError) as error:
-        return not any(hint in str(error) for hint in ("use forward AD with", "forward mode AD", "_make_dual"))
-    except Exception:
-        return True
-    return problem.has_graph
 
 
 @contextmanager

@@ -141,6 +141,8 @@ def rivals(call: Call, kernel: Run, reference: Run, truth: Run | None) -> list[t
             exact = None if truth is None else read(truth.outputs[index])
             found.append(("", Rival(made, read(ours), read(theirs), exact)))
     names = call.names()
+    if not found and not kernel.outputs:
+        raise ValueError("there is nothing to compare: neither function returned a tensor")
     for number, position in enumerate(call.differentiable()):
         made = Frame(call.flat[position]).block(call.kind(position), call.origins[position], names[position], 0)
         exact = None if truth is None else _gradient(truth.gradients[number], made)
@@ -158,7 +160,13 @@ def mismatches(kernel: Run, reference: Run) -> list[Finding]:
     if len(kernel.outputs) != len(reference.outputs):
         counts = f"{len(kernel.outputs)} tensors, the reference {len(reference.outputs)}"
         return [Finding(property="compare", status=Status.WRONG, message=f"The function returned {counts}.")]
-    return [
+    different = [
+        Finding(property="compare", status=Status.WRONG, output=index, message=f"output {index} differs: {ours.dtype}.")
+        for index, (ours, theirs) in enumerate(zip(kernel.outputs, reference.outputs, strict=True))
+        if not ours.is_floating_point() and not ours.is_complex() and ours.shape == theirs.shape
+        if ours.dtype == theirs.dtype and not torch.equal(ours, theirs)
+    ]
+    return different + [
         Finding(
             property="compare",
             status=Status.WRONG,

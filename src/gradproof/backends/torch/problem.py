@@ -72,6 +72,10 @@ class TorchProblem(Problem):
         self.point = np.concatenate([leaf.base for leaf in self._leaves]) if self._leaves else np.empty(0)
         self._gradients: list[torch.Tensor | None] | None = None
         self._cotangent_memories: list[int] = []
+        self.primals_need_grad = False
+        """Whether the function wants inputs that require a gradient in forward mode too."""
+        self.carries_tangents = False
+        """Whether the last jvp found a tangent at any output."""
         self._twin: Twin | None = None
         self._evaluations: dict[frozenset[int], Batch] = {}
         """Batches of evaluations, by the inputs that are left single in them."""
@@ -395,7 +399,9 @@ class TorchProblem(Problem):
             None if i in absent else leaf.frame.build(tangent[leaf.block.slice]) for i, leaf in enumerate(self._leaves)
         ]
         result = np.zeros(self.outputs.size)
-        for target, frame, found in zip(self.outputs.blocks, self._frames, self._push(tangents), strict=True):
+        pushed = self._push(tangents)
+        self.carries_tangents = any(found is not None for found in pushed)
+        for target, frame, found in zip(self.outputs.blocks, self._frames, pushed, strict=True):
             if found is not None:
                 result[target.slice] = frame.read(in_kind(found, frame.model))
         return result
@@ -426,7 +432,7 @@ class TorchProblem(Problem):
             with forward_ad.dual_level():
                 values: dict[int, torch.Tensor] = {}
                 for leaf, tangent in zip(self._leaves, tangents, strict=True):
-                    primal = leaf.tensor.detach()
+                    primal = leaf.tensor.detach().requires_grad_(self.primals_need_grad)
                     values[leaf.position] = primal if tangent is None else forward_ad.make_dual(primal, tangent)
                 outputs = self._pick(self.call.with_values(values))
                 return [forward_ad.unpack_dual(output).tangent for output in outputs]

@@ -17,7 +17,7 @@ from gradproof.backends.torch.leaves import Leaf
 from gradproof.backends.torch.problem import TorchProblem
 from gradproof.backends.torch.pull import pull
 from gradproof.backends.torch.sparse import is_sparse, layout_name
-from gradproof.core.space import Elements
+from gradproof.core.space import Block, Elements
 from gradproof.core.types import Indices, Vector
 
 _SEED = 0x9E3779B9
@@ -136,6 +136,10 @@ class SecondProblem(TorchProblem):
     def vjp(self, cotangent: Vector) -> Vector:
         with _naming_what_torch_lacks(self._outputs, self._sources):
             return super().vjp(cotangent)
+
+    def aliased_gradients(self) -> list[tuple[Block, str]]:
+        """None: what a backward of a backward hands out is autograd's business."""
+        return []
 
 
 class NamedSecondProblem(SecondProblem):
