@@ -288,3 +288,9 @@ def test_a_bad_budget_is_refused_before_the_function_is_called() -> None:
 
     with pytest.raises(ValueError, match="budget must be positive"):
         check(never, numbers(3), budget=0)
+
+
+def test_outputs_without_a_graph_beside_others_are_not_covered() -> None:
+    report = check(lambda x: (x.sin(), x.detach() * 2, x.argmax()), numbers(3), modes="reverse")
+    assert report
+    assert report.not_covered == ("output 1 (it has no graph)",)

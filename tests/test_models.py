@@ -9,7 +9,7 @@ import torch
 from functions import custom, numbers
 
 from gradproof import Report, Verdict, check
-from gradproof.torch import gradcheck
+from gradproof.torch import compare, gradcheck
 
 torch.set_num_threads(1)
 
@@ -235,3 +235,13 @@ def test_an_expanded_input_is_copied_and_the_report_says_so() -> None:
 def test_gradcheck_keeps_torchs_error_for_an_expanded_input() -> None:
     with pytest.raises(RuntimeError, match="share memory"):
         gradcheck(torch.sin, numbers(1).detach().expand(4).requires_grad_())
+
+
+def test_whole_numbers_among_the_outputs_must_be_equal() -> None:
+    report = compare(lambda x: (x * 2, x.argmax()), lambda x: (x * 2, x.argmin()), numbers(4))
+    assert [finding.output for finding in report.findings] == [1]
+
+
+def test_nothing_to_compare_is_an_error() -> None:
+    with pytest.raises(ValueError, match="nothing to compare"):
+        compare(lambda x: None, lambda x: None, numbers(4))

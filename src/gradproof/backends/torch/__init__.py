@@ -36,7 +36,9 @@ class TorchSession:
         self.not_covered = left_out(call)
 
     def problem(self, seed: int) -> TorchProblem:
-        return self._keep(TorchProblem(self._call, seed=seed, masked=self._masked))
+        problem = self._keep(TorchProblem(self._call, seed=seed, masked=self._masked))
+        self.not_covered += tuple(f"output {i} (it has no graph)" for i in problem.left_out)
+        return problem
 
     def second(self, seed: int) -> TorchProblem:
         cotangents = draw_cotangents(first_outputs(self._call), noncontiguous=False, masked=self._masked)

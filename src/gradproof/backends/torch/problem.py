@@ -115,6 +115,9 @@ class TorchProblem(Problem):
         connected = [(i, o) for i, o in tensors if o.requires_grad]
         self.has_graph = bool(connected)
         chosen = connected or [(i, o) for i, o in tensors if o.is_floating_point() or o.is_complex()]
+        chosen_numbers = {i for i, _ in chosen}
+        self.left_out = [i for i, o in tensors if i not in chosen_numbers and (o.is_floating_point() or o.is_complex())]
+        """The outputs that count as constant because they have no graph, while others have one."""
         self._count = len(everything)
         self._chosen = [i for i, _ in chosen]
         self._outputs = [o for _, o in chosen]
