@@ -18,8 +18,10 @@ from gradproof.core.space import Block
 from gradproof.core.stencil import Stencil, rungs
 from gradproof.core.types import Indices, Vector
 
-# Entries shown at most, points of a slice on each side, and how far it reaches in units of the coordinate's scale.
-_MOST, _POINTS, _REACH = 6, 8, 0.5
+# Entries shown at most, and how far a slice reaches in units of the coordinate's scale.
+_MOST, _REACH = 6, 0.5
+# Inputs from which on evaluations are dear.
+_LARGE = 20_000
 # The fewest evaluations that pictures may take, and the cells of a map along each side.
 _LEAST, _SIDE = 64, 64
 
@@ -118,7 +120,7 @@ def draw_exhibits(problem: Problem, findings: Sequence[Finding]) -> tuple[Exhibi
     drawn: list[Exhibit] = []
     for entry in _worst(findings):
         column = entry.input.coordinate
-        cost = 2 * _POINTS + 2 * len(rungs(float(stencil.eps[column])))
+        cost = 2 * _points(problem) + 2 * len(rungs(float(stencil.eps[column])))
         if problem.cost.evaluations + cost > allowance:
             break
         try:
@@ -134,9 +136,15 @@ def _worst(findings: Sequence[Finding]) -> list[Entry]:
     return [entry for turn in in_turn for entry in turn if entry is not None and entry.input.coordinate >= 0][:_MOST]
 
 
+def _points(problem: Problem) -> int:
+    """The points of a slice on each side: few where evaluations are dear."""
+    return 8 if problem.inputs.size < _LARGE else 2
+
+
 def _draw(stencil: Stencil, entry: Entry, column: int) -> Exhibit:
     problem, output = stencil.problem, entry.output.coordinate
-    side = np.arange(1, _POINTS + 1) / _POINTS
+    count = _points(problem)
+    side = np.arange(1, count + 1) / count
     offsets = _REACH * float(stencil.scale[column]) * np.concatenate([-side[::-1], side])
     positions, values = stencil.profile(column, offsets, output)
     here, value = float(problem.point[column]), float(problem.value[output])
@@ -144,7 +152,7 @@ def _draw(stencil: Stencil, entry: Entry, column: int) -> Exhibit:
         entry=entry,
         position=here,
         value=value,
-        positions=(*positions[:_POINTS].tolist(), here, *positions[_POINTS:].tolist()),
-        values=(*values[:_POINTS].tolist(), value, *values[_POINTS:].tolist()),
+        positions=(*positions[:count].tolist(), here, *positions[count:].tolist()),
+        values=(*values[:count].tolist(), value, *values[count:].tolist()),
         ladder=tuple(itertools.starmap(Rung, zip(*(a.tolist() for a in stencil.ladder(column, output)), strict=True))),
     )
