@@ -16,7 +16,7 @@ from gradproof.core.stencil import Stencil
 from gradproof.core.types import Flags, Indices, Matrix, Vector
 
 # Fewer columns than this are not worth grouping; groups must save this factor of the work.
-_WORTH, _GAIN = 16, 2
+_WORTH, _GAIN = 8, 2
 # How closely a group must agree, as a part of the tolerance: at least, where round-off allows, and at most.
 _CLOSEST, _CLOSE = 1e-4, 1e-2
 # How much of the round-off of one evaluation may remain in a difference.
