@@ -190,6 +190,8 @@ def _decide(
     problem: TorchProblem, options: Options, raise_exception: bool, investigation: Iterator[list[Finding]]
 ) -> bool:
     for findings in investigation:
+        if not findings:
+            continue
         for finding in findings:
             if finding.status is Status.RAISED and finding.cause is not None:
                 raise finding.cause

@@ -45,7 +45,7 @@ def test_slack_is_allowed_on_top() -> None:
 
 def test_a_sum_may_lose_what_its_parts_cancel() -> None:
     problem = ArrayProblem(np.sin, np.ones(2), np.eye(2))
-    parts = np.array([1.0, -2.0]), np.array([-1.0 - 2e-16, 2.0])
-    assert is_sum(np.zeros(2), parts, problem)
-    assert not is_sum(np.array([1e-3, 0.0]), parts, problem)
-    assert not is_sum(np.array([np.nan, 0.0]), parts, problem)
+    expected = np.array([1.0, -2.0]) + np.array([-1.0 - 2e-16, 2.0])
+    assert is_sum(np.zeros(2), expected, 2.0, problem)
+    assert not is_sum(np.array([1e-3, 0.0]), expected, 2.0, problem)
+    assert not is_sum(np.array([np.nan, 0.0]), expected, 2.0, problem)

@@ -9,6 +9,8 @@ than the tolerance asks. One that does not is measured column by column.
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 
 from gradproof.core.judge import Judge
@@ -16,7 +18,7 @@ from gradproof.core.stencil import Stencil
 from gradproof.core.types import Flags, Indices, Matrix, Vector
 
 # Fewer columns than this are not worth grouping; groups must save this factor of the work.
-_WORTH, _GAIN = 8, 2
+_WORTH, _GAIN = 5, 2
 # How closely a group must agree, as a part of the tolerance: at least, where round-off allows, and at most.
 _CLOSEST, _CLOSE = 1e-4, 1e-2
 # How much of the round-off of one evaluation may remain in a difference.
@@ -102,49 +104,51 @@ class _Claims:
         self.run, self.group_of = run, group_of
         self.count = int(group_of.max()) + 1
         self._height = len(claimed)
-        here = np.ascontiguousarray(pattern[:, run])
-        self._rows, self._columns = np.divmod(np.flatnonzero(here), here.shape[1])
+        self._rows, self._columns = np.nonzero(pattern[:, run])
         self._values = claimed[:, run][self._rows, self._columns]
 
     def of(self, groups: slice, moved: Vector) -> Matrix:
         """The differences that the groups must show when the columns are moved this far."""
         differences = np.zeros((groups.stop - groups.start, self._height))
-        group = self.group_of[self._columns]
-        here = (group >= groups.start) & (group < groups.stop)
-        columns = self._columns[here]
-        differences[group[here] - groups.start, self._rows[here]] = self._values[here] * moved[columns]
+        rows, columns, values = self._rows, self._columns, self._values
+        group = self.group_of[columns]
+        if len(differences) < self.count:
+            here = (group >= groups.start) & (group < groups.stop)
+            rows, columns, values, group = rows[here], columns[here], values[here], group[here]
+        differences[group - groups.start, rows] = values * moved[columns]
         return differences
 
 
 def _confirm(stencil: Stencil, judgement: Judge, claims: _Claims, rows: slice, groups: slice) -> Flags:
     """The columns of these groups that agree closely; False for all others of the run."""
-    inside, count = (claims.group_of >= groups.start) & (claims.group_of < groups.stop), groups.stop - groups.start
-    group, members = claims.group_of[inside] - groups.start, np.flatnonzero(inside) + claims.run.start
-    shift = _weights(group, stencil.problem.seed) * stencil.step[members]
-    points = np.empty((2, count, stencil.problem.inputs.size))
-    points[:] = stencil.problem.point
-    points[0, group, members] += shift
-    points[1, group, members] -= shift
+    problem, count = stencil.problem, groups.stop - groups.start
+    inside = (claims.group_of >= groups.start) & (claims.group_of < groups.stop)
+    columns = np.flatnonzero(inside)
+    group, members = claims.group_of[columns] - groups.start, columns + claims.run.start
+    shift = _weights(len(inside), problem.seed)[columns] * stencil.step[members]
+    points = np.empty((2 * count, problem.inputs.size))
+    points[:] = problem.point
+    points[group, members] += shift
+    points[group + count, members] -= shift
     moved = np.zeros(len(inside))
-    moved[inside] = points[0, group, members] - points[1, group, members]
-    above, below = np.split(stencil.attempt(points.reshape(2 * count, -1))[:, rows], 2)
-    least = np.empty(count)
-    least.fill(np.inf)
-    np.minimum.at(least, group, judgement.atol[members] * np.abs(moved[inside]))
-    closest = least[:, None]
+    moved[columns] = points[group, members] - points[group + count, members]
+    values = stencil.attempt(points)
+    least = np.full(count, np.inf)
+    np.minimum.at(least, group, judgement.atol[members] * np.abs(moved[columns]))
     with np.errstate(invalid="ignore"):
-        residual = np.abs(above - below - claims.of(groups, moved))
-        allowed = np.clip(_ROUND_OFF * stencil.noise[rows], _CLOSEST * closest, _CLOSE * closest)
-        inside[inside] = np.all(residual <= allowed, axis=1)[group]
+        residual = values[:count, rows] - values[count:, rows]
+        residual -= claims.of(groups, moved)
+        closest = least[:, None]
+        allowed = np.minimum(np.maximum(_ROUND_OFF * stencil.noise[rows], _CLOSEST * closest), _CLOSE * closest)
+        inside[columns] = (np.abs(residual, out=residual) <= allowed).all(axis=1)[group]
     return inside
 
 
-def _weights(group: Indices, seed: int) -> Vector:
-    """Random signs and magnitudes in [0.5, 1.5], evenly spread within each group so that no two are alike."""
+@functools.lru_cache(maxsize=64)
+def _weights(size: int, seed: int) -> Vector:
+    """Random signs, and magnitudes evenly spread over [0.5, 1.5], so that no two are alike, in random order."""
     generator = np.random.default_rng(seed)
-    order = np.lexsort((generator.random(len(group)), group))
-    sizes = np.bincount(group)
-    rank = np.arange(len(group)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    magnitude = np.empty(len(group))
-    magnitude[order] = 0.5 + (rank + 0.5) / np.repeat(sizes, sizes)
-    return np.where(generator.random(len(group)) < 0.5, -magnitude, magnitude)
+    magnitude = 0.5 + (generator.permutation(size) + 0.5) / size
+    magnitude[generator.random(size) < 0.5] *= -1.0
+    magnitude.flags.writeable = False
+    return magnitude

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from gradproof.core.options import Options
@@ -20,16 +22,16 @@ def dust(problem: Problem) -> Vector:
 
     It is made of numbers as large as the outputs, per change of an input as large as it is.
     """
-    scale = problem.inputs.typical(problem.point)
-    scale[scale == 0] = 1.0
-    return min(_DUST * _eps(problem), _MOST_DUST) * weight(problem) / scale
+    return min(_DUST * _eps(problem), _MOST_DUST) * weight(problem) / problem.scale
 
 
-def forgiven(problem: Problem, options: Options) -> Vector:
-    """What gradients for the shared cotangent may differ by: noise, dust, and the tolerances, where they were given."""
-    pullback = problem.pullback
-    largest = float(np.max(np.abs(pullback), initial=0.0, where=np.isfinite(pullback)))
-    return options.nondet_tol + dust(problem) + (options.atol or 0.0) + (options.rtol or 0.0) * largest
+def forgiven(problem: Problem, options: Options, gradient: Vector) -> Vector:
+    """What a gradient for a cotangent as large as the shared one may be off by, if it should be this.
+
+    That is noise, dust, and the tolerances, where they were given.
+    """
+    tolerance = (options.atol or 0.0) + (options.rtol or 0.0) * largest_of(gradient)
+    return options.nondet_tol + dust(problem) + tolerance
 
 
 def weight(problem: Problem) -> float:
@@ -49,28 +51,42 @@ def same(first: Vector, second: Vector, eps: float, slack: float = 0.0) -> bool:
 
 def close(first: Vector, second: Vector, problem: Problem, slack: Slack = 0.0) -> bool:
     """Equal but for what other orders of summation, in other memory layouts, may change of derivatives."""
-    return _within(first, second, _looseness(problem), slack)
+    return _within(first, second, looseness(problem), slack)
 
 
-def is_sum(total: Vector, parts: tuple[Vector, Vector], problem: Problem, slack: Slack = 0.0) -> bool:
-    """Whether `total` is the sum of the parts; what they lose where they cancel is not held against it."""
-    with np.errstate(invalid="ignore"):
-        largest = max(float(np.max(np.abs(part), initial=0.0, where=np.isfinite(part))) for part in parts)
-        return close(total, parts[0] + parts[1], problem, slack + _looseness(problem) * largest)
+def is_sum(total: Vector, expected: Vector, largest: float, problem: Problem, slack: Slack = 0.0) -> bool:
+    """Whether a gradient is the sum it should be; what parts as large as `largest` lose where they cancel is no flaw."""
+    return close(total, expected, problem, slack + looseness(problem) * largest)
 
 
-def _looseness(problem: Problem) -> float:
+def largest_of(values: Vector) -> float:
+    """The size of the largest finite value."""
+    if not len(values):
+        return 0.0
+    largest = max(float(values.max()), -float(values.min()))
+    if math.isfinite(largest):
+        return largest
+    return float(np.max(np.abs(values), initial=0.0, where=np.isfinite(values)))
+
+
+def looseness(problem: Problem) -> float:
+    """The relative difference that another order of summation may make."""
     return _eps(problem) ** 0.6
 
 
 def _within(first: Vector, second: Vector, relative: float, slack: Slack) -> bool:
     if (first == second).all():
         return True
+    return within(first, second, relative * largest_of(first) + slack)
+
+
+def within(first: Vector, second: Vector, allowed: Slack) -> bool:
+    """Equal but for so much; NaN equals NaN."""
     with np.errstate(invalid="ignore"):
-        difference = np.abs(first - second)
-        size = np.max(np.abs(first), initial=0.0, where=np.isfinite(first))
-        equal = (difference <= relative * size + slack) | (first == second) | (np.isnan(first) & np.isnan(second))
-    return bool(equal.all())
+        near = np.abs(first - second) <= allowed
+        if near.all():
+            return True
+        return bool((near | (first == second) | (np.isnan(first) & np.isnan(second))).all())
 
 
 def worst_difference(first: Vector, second: Vector) -> int:

@@ -88,6 +88,8 @@ def compare_entries(problem: Problem, options: Options, modes: tuple[Mode, ...])
     problem.cost.expect(_calls(problem, options, modes))
     for panel in _panels(problem, options):
         claimed = _rows(problem, panel, options) if Mode.REVERSE in modes else None
+        if claimed is not None and len(claimed) == problem.outputs.size:
+            problem.rows = claimed
         tiles = _numeric(stencil, judgement, claimed, panel, _length(problem, options))
         for tile in _all_seen(judgement, tiles) if judgement.looks_for_dust else tiles:
             for mode in modes:
@@ -154,16 +156,20 @@ def _length(problem: Problem, options: Options) -> int:
 
 def _panels(problem: Problem, options: Options) -> Iterator[slice]:
     """The outputs, in runs whose Jacobian takes at most three quarters of the memory budget."""
-    height = max(1, options.memory * 3 // 4 // (8 * max(problem.inputs.size, 1)))
+    height = _height(problem, options)
     for start in range(0, problem.outputs.size, height):
         yield slice(start, min(start + height, problem.outputs.size))
 
 
+def _height(problem: Problem, options: Options) -> int:
+    return max(1, options.memory * 3 // 4 // (8 * max(problem.inputs.size, 1)))
+
+
 def _calls(problem: Problem, options: Options, modes: tuple[Mode, ...]) -> int:
     """How many calls a comparison takes in which nothing is suspect and no columns can share one, at most."""
-    each = {Mode.REVERSE: problem.outputs.size, Mode.FORWARD: problem.inputs.size}
-    panels = sum(1 for _ in _panels(problem, options))
-    return panels * 2 * problem.inputs.size + sum(each[mode] for mode in modes)
+    inputs, outputs = problem.inputs.size, problem.outputs.size
+    panels = -(-outputs // _height(problem, options))
+    return panels * 2 * inputs + outputs * (Mode.REVERSE in modes) + inputs * (Mode.FORWARD in modes)
 
 
 def _basis(which: slice, width: int) -> Matrix:

@@ -9,7 +9,7 @@ import numpy as np
 from gradproof.core.finding import Status
 from gradproof.core.lazy import lazy
 from gradproof.core.options import Options
-from gradproof.core.space import Space
+from gradproof.core.space import Space, filled
 from gradproof.core.stencil import Estimate, Stencil, Tolerance
 from gradproof.core.types import Flags, Indices, Matrix, Vector
 
@@ -40,9 +40,9 @@ class Judge:
         self._low_inputs = widens and inputs.coarsest_eps > _DOUBLE
         self.has_low_rows = widens and outputs.coarsest_eps > _DOUBLE
         self.rtol = (
-            self._relative(inputs) if options.rtol is None or self._low_inputs else np.full(inputs.size, options.rtol)
+            self._relative(inputs) if options.rtol is None or self._low_inputs else filled(inputs.size, options.rtol)
         )
-        self.atol: Vector = np.full(inputs.size, options.atol or 0.0)
+        self.atol: Vector = filled(inputs.size, options.atol or 0.0)
         self.largest = 0.0
         """The size of the largest entry seen."""
         self._dust = 0.0 if options.atol is not None else _DUST
@@ -95,7 +95,7 @@ class Judge:
         self.largest = max(self.largest, largest)
         if self._depends:
             own = _CARELESS * self._stencil.problem.inputs.eps if self._low_inputs else 0.0
-            np.maximum(self.atol, (self._dust * self.rtol + own) * largest, out=self.atol)
+            self.atol = np.maximum(self.atol, (self._dust * self.rtol + own) * largest)
 
     def bear(self, analytic: Matrix) -> None:
         """Where no tolerance was asked for, bear error bars that are small next to the largest claimed entry.

@@ -65,21 +65,24 @@ class Cost:
         """Count evaluations; raises `BudgetExhausted` where there is no budget for them."""
         if self.evaluations + count > self.most_evaluations:
             raise BudgetExhausted
-        self._look_at_the_clock()
+        if self.deadline < math.inf:
+            self._look_at_the_clock()
         self.evaluations += count
 
     def pull(self, count: int = 1) -> None:
         """Count vjps."""
-        self._look_at_the_clock()
+        if self.deadline < math.inf:
+            self._look_at_the_clock()
         self.vjps += count
 
     def push(self, count: int = 1) -> None:
         """Count jvps."""
-        self._look_at_the_clock()
+        if self.deadline < math.inf:
+            self._look_at_the_clock()
         self.jvps += count
 
     def _look_at_the_clock(self) -> None:
-        if self.deadline < math.inf and time.perf_counter() > self.deadline:
+        if time.perf_counter() > self.deadline:
             raise BudgetExhausted
 
 
@@ -148,6 +151,8 @@ class Problem(ABC):
     """The spacing of the numbers that evaluations are computed in, where it is finer than that of the blocks."""
     certificate: Certificate | None = None
     """What the comparisons made so far were able to see."""
+    rows: Matrix | None = None
+    """The whole Jacobian by reverse mode, where it was asked for row by row."""
     trials: Trials | None = None
     """What properties found out together; None before one of them asked."""
     has_graph: bool
@@ -214,6 +219,14 @@ class Problem(ABC):
     def misshapen_tangents(self) -> list[tuple[Block, Form, Form]]:
         """The output blocks whose tangent has another form than it should: that form, then the one it has."""
 
+    @lazy
+    def scale(self) -> Vector:
+        """How large each input coordinate is, 1 where nothing tells: what steps are measured in."""
+        scale = self.inputs.typical(self.point)
+        if not scale.all():
+            scale[scale == 0] = 1.0
+        return scale
+
     # work that properties share: one random question each way, and its answer
 
     @lazy
@@ -233,6 +246,11 @@ class Problem(ABC):
     def pushforward(self) -> Vector:
         """jvp(tangent)"""
         return self.jvp(self.tangent)
+
+    @property
+    def is_pulled(self) -> bool:
+        """Whether the shared cotangent has its answer by now."""
+        return "pullback" in vars(self)
 
     def aim(self, *, cotangent: Vector | None = None, tangent: Vector | None = None) -> None:
         """Replace the shared random question by a better one."""

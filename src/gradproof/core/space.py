@@ -23,6 +23,8 @@ from gradproof.core.types import Indices, Matrix, Vector
 
 _FLOAT64 = 2.0**-52
 _LARGE = 64
+# Below this, and above its inverse, squares may leave the range of numbers.
+_TINY = 1e-140
 _PART_NAMES = {1: ("",), 2: ("real part", "imaginary part")}
 
 
@@ -136,7 +138,7 @@ class Space:
     def eps(self) -> Vector:
         """The spacing of the numbers behind each coordinate."""
         if len(self.blocks) == 1:
-            return _filled(self.size, self.blocks[0].eps)
+            return filled(self.size, self.blocks[0].eps)
         eps = np.empty(self.size)
         for block in self.blocks:
             eps[block.slice] = block.eps
@@ -194,15 +196,9 @@ class Space:
     def typical(self, values: Vector, least: float = 0.1) -> Vector:
         """A size for each coordinate that is not fooled by a lone zero: max(|v|, `least` of its block's rms)."""
         typical = np.abs(values)
-        finite = np.isfinite(typical)
-        if not finite.all():
-            typical[~finite] = 0.0
         for block in self.blocks:
-            if block.size > 1:
-                part = typical[block.slice]
-                largest = part.max()
-                rms = largest * math.sqrt(np.square(part / largest).mean()) if largest else 0.0
-                np.maximum(part, least * rms, out=part)
+            part = typical[block.slice]
+            np.maximum(part, least * _rms(part), out=part)
         return typical
 
     def round_in_place(self, points: Matrix) -> None:
@@ -213,14 +209,36 @@ class Space:
                     points[..., block.slice] = _round_to(points[..., block.slice], block.eps)
 
 
+def _rms(sizes: Vector) -> float:
+    """The root of the mean square; what is not finite becomes zero first, in place."""
+    largest = float(sizes.max(initial=0.0))
+    if not largest < math.inf:
+        sizes[~np.isfinite(sizes)] = 0.0
+        largest = float(sizes.max())
+    if len(sizes) < 2 or not largest:
+        return largest
+    if _TINY < largest < 1.0 / _TINY:
+        return math.sqrt(float(sizes @ sizes) / len(sizes))
+    return largest * math.sqrt(np.square(sizes / largest).mean())
+
+
 def _round_to(values: Vector, eps: float) -> Vector:
     mantissa, exponent = np.frexp(values)
     scale = 2.0 / eps
     return np.ldexp(np.rint(mantissa * scale) / scale, exponent)
 
 
-@functools.lru_cache(maxsize=256)
-def _filled(size: int, value: float) -> Vector:
-    filled = np.full(size, value)
-    filled.flags.writeable = False
-    return filled
+def filled(size: int, value: float) -> Vector:
+    """A vector of one value, not to be written to."""
+    return _fill(size, value) if size > _CACHED else _fill_cached(size, value)
+
+
+def _fill(size: int, value: float) -> Vector:
+    vector = np.full(size, value)
+    vector.flags.writeable = False
+    return vector
+
+
+# Small ones are kept: a small check asks for several, and notices.
+_CACHED = 1024
+_fill_cached = functools.lru_cache(maxsize=256)(_fill)

@@ -19,6 +19,7 @@ import numpy as np
 
 from gradproof.core.lazy import lazy
 from gradproof.core.problem import OutputChangedError, Problem
+from gradproof.core.space import filled
 from gradproof.core.types import Indices, Matrix, Vector
 
 Tolerance = Callable[[Matrix], Matrix]
@@ -76,19 +77,20 @@ class Stencil:
         """`step` fixes the step in every coordinate, as torch's `eps` does; None chooses it."""
         self.problem = problem
         self.fixed = step is not None
-        inputs, outputs = problem.inputs, problem.outputs
+        inputs, outputs, eps = problem.inputs, problem.outputs, problem.evaluates_in or _only(problem)
         coarse = problem.evaluates_in is None and inputs.coarsest_eps > _HALF
-        self.scale = inputs.typical(problem.point, least=1.0 if coarse else 0.1)
-        if not self.scale.all():
-            self.scale[self.scale == 0] = 1.0
+        self.scale = np.maximum(problem.scale, inputs.typical(problem.point, least=1.0)) if coarse else problem.scale
         self.noise = outputs.typical(problem.value)
-        if problem.evaluates_in is None:
+        if eps is None:
             self.eps = np.maximum(inputs.eps, outputs.coarsest_eps)
             self.noise *= _ROUND_OFF * np.maximum(outputs.eps, inputs.finest_eps)
+            self.step = self.scale * np.cbrt(self.eps)
         else:
-            self.eps = np.full(inputs.size, problem.evaluates_in)
-            self.noise *= _ROUND_OFF * problem.evaluates_in
-        self.step = self.scale * np.cbrt(self.eps) if step is None else np.full(inputs.size, float(step))
+            self.eps = filled(inputs.size, eps)
+            self.noise *= _ROUND_OFF * eps
+            self.step = self.scale * math.cbrt(eps)
+        if step is not None:
+            self.step = filled(inputs.size, float(step))
         self.refusal: Exception | None = None
 
     def _round(self, points: Matrix) -> None:
@@ -288,6 +290,13 @@ class _Climb:
     scale: Vector
     order: int
     last_resort: bool = False
+
+
+def _only(problem: Problem) -> float | None:
+    """The one spacing of numbers that all inputs and outputs have; None: they differ."""
+    inputs, outputs = problem.inputs, problem.outputs
+    finest = min(inputs.finest_eps, outputs.finest_eps)
+    return finest if finest == inputs.coarsest_eps == outputs.coarsest_eps else None
 
 
 def _ends(exponents: tuple[int, ...]) -> tuple[int, int]:

@@ -39,7 +39,7 @@ def _misread(problem: Problem, options: Options, arrangement: Layout) -> Iterato
             cause=error,
         )
         return
-    slack = forgiven(problem, options)
+    slack = forgiven(problem, options, want)
     # if the same question has another answer in contiguous memory too, that is for `determinism` to report
     if not close(want, got, problem, slack) and close(want, problem.vjp(cotangent), problem, slack):
         yield _finding(problem, arrangement, want, got)

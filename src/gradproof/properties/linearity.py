@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from gradproof.core.compare import close, forgiven, is_sum, worst_difference
+from gradproof.core.compare import close, forgiven, is_sum, largest_of, worst_difference
 from gradproof.core.finding import Finding, Status
 from gradproof.core.options import Options
 from gradproof.core.problem import Mode, Problem, Trials
@@ -37,7 +37,7 @@ def _is_beyond_doubt(made: Trials) -> bool:
 
 def _take_apart(problem: Problem, options: Options) -> Iterator[Finding]:
     """The first law that a vjp breaks: one is enough, and others follow from it."""
-    v, slack = problem.cotangent, forgiven(problem, options)
+    v, slack = problem.cotangent, forgiven(problem, options, problem.pullback)
     zero = problem.vjp(np.zeros_like(v))
     if zero.any():  # NaN counts
         yield _not_zero(problem, zero)
@@ -56,7 +56,7 @@ def _take_apart(problem: Problem, options: Options) -> Iterator[Finding]:
     c = constant(problem)
     got, other = problem.vjp(v + c), problem.vjp(c)
     want = first + other
-    if not is_sum(got, (first, other), problem, 2.0 * slack):
+    if not is_sum(got, want, max(largest_of(first), largest_of(other)), problem, 2.0 * slack):
         yield _broken(
             problem.inputs, want, got, "the sum of two grad_outputs must give the sum of the gradients", _HINT
         )

@@ -9,27 +9,38 @@ answers follow from one another, so one comparison settles all questions; only i
     vjp(v + c), sliced         additivity: it must be the sum; memory with gaps and an offset; c is chosen such that a
                                zero is among them
 
+Where every row of the Jacobian is known, what each vjp must give is known too: additivity is no question of its own,
+the last cotangent is v itself, and so the shared answer need not be there.
+
 Scales are powers of two, so that in the first of them even the last bit must agree. Where another order of memory is
 another order of summation, it need not, and the first is asked once more in contiguous memory.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
-from gradproof.core.compare import close, forgiven, is_sum
+from gradproof.core.compare import close, forgiven, is_sum, largest_of, looseness, within
+from gradproof.core.lazy import lazy
 from gradproof.core.options import Options
 from gradproof.core.problem import Layout, Problem, Trials
-from gradproof.core.types import Vector
+from gradproof.core.types import Matrix, Vector
 
 _HALF = 2.0**-12
+# Layouts with memory between or beside the elements, or in another order, those first.
+_ARRANGED = (Layout.TRANSPOSED, Layout.CHANNELS_LAST, Layout.SLICED)
 
 
 def trials(problem: Problem, options: Options) -> Trials:
     """The trials of a problem, made once, with as many differences as the options ask questions."""
     if problem.trials is None:
         try:
-            problem.trials = _make(problem, options)
+            if problem.rows is None or problem.outputs.size == 1:  # the only row is the shared answer
+                problem.trials = _with_probe(problem, options)
+            else:
+                problem.trials = _with_rows(problem, problem.rows, options)
         except Exception:  # an exception in a trial is reported by the property that asks about it alone
             problem.trials = Trials(exact=False, agree=False, overwritten=_overwritten(problem))
     return problem.trials
@@ -58,23 +69,99 @@ def constant(problem: Problem) -> Vector:
     return cotangent
 
 
-def _make(problem: Problem, options: Options) -> Trials:
-    layouts = problem.layouts if "layout" in options.properties else frozenset[Layout]()
-    large, small = scales(problem) if "linearity" in options.properties else (-1.0, 1.0)
+def _with_rows(problem: Problem, rows: Matrix, options: Options) -> Trials:
+    """Every vjp is a sum of known rows: is it, in any layout, for any scale, and each time?"""
+    (large, small), layouts = _asked(problem, options)
+    arranged = [layout for layout in _ARRANGED if layout in layouts] or [Layout.CONTIGUOUS]
+    v = probe = _Sum(problem.cotangent, rows, problem, options)
+    answers = [_Answer(v, 1.0, problem.pullback)] if problem.is_pulled else []
+    answers += [_Answer(v, 1.0, problem.vjp_in(v.cotangent, layout)) for layout in arranged[1:]]
+    c = _Sum(constant(problem), rows, problem, options)
+    if not answers:  # memory has gaps, but no other order: a cotangent that is the same everywhere shows as much
+        probe = c
+    expanded = problem.vjp_in(small * c.cotangent, _if_possible(Layout.EXPANDED, layouts))
+    answers.append(_Answer(c, small, expanded))
+    watched = problem.watched_vjp(-large * probe.cotangent, arranged[0])
+    first = _Answer(probe, -large, watched.gradient)
+    agree = all([answer.is_right for answer in (first, *answers)])
+    exact = any([first.repeats(answer) for answer in answers]) or (agree and _is_repeatable(problem, large))
+    return Trials(exact, agree, watched.overwritten)
+
+
+class _Sum:
+    """The gradient for a cotangent, from the rows of the Jacobian."""
+
+    def __init__(self, cotangent: Vector, rows: Matrix, problem: Problem, options: Options) -> None:
+        self.cotangent, self._rows, self._problem, self._options = cotangent, rows, problem, options
+
+    @lazy
+    def expected(self) -> Vector:
+        with np.errstate(all="ignore"):
+            return self.cotangent @ self._rows
+
+    def equals(self, gradient: Vector, factor: float) -> bool:
+        """Whether a gradient is this but for round-off and noise, found with `factor` times the cotangent."""
+        if close(gradient, self.expected, self._problem):  # nearly always
+            return True
+        return within(gradient, self.expected, self._slack + self._options.nondet_tol / factor)
+
+    @lazy
+    def _slack(self) -> Vector:
+        weights = np.abs(self.cotangent)
+        with np.errstate(all="ignore"):
+            largest = largest_of(weights @ np.abs(self._rows))  # which counts where they cancel
+        noise = self._options.nondet_tol * float(weights.sum())
+        return noise + forgiven(self._problem, self._options, self.expected) + looseness(self._problem) * largest
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """The gradient for a multiple of a cotangent."""
+
+    sum: _Sum
+    factor: float
+    gradient: Vector
+
+    @property
+    def is_right(self) -> bool:
+        return self.sum.equals(self.gradient / self.factor, abs(self.factor))
+
+    def repeats(self, other: _Answer) -> bool:
+        """Whether the other is the same multiple of this as the cotangents are, to the last bit."""
+        if self.sum is not other.sum:
+            return False
+        return bool((self.gradient == (self.factor / other.factor) * other.gradient).all())
+
+
+def _with_probe(problem: Problem, options: Options) -> Trials:
+    """All that is known is the answer to the shared cotangent."""
+    (large, small), layouts = _asked(problem, options)
     v, pullback = problem.cotangent, problem.pullback
     first, expected = _if_possible(Layout.TRANSPOSED, layouts), -large * pullback
     watched = problem.watched_vjp(-large * v, first)
     exact = bool((watched.gradient == expected).all())
-    agree = exact or close(watched.gradient, expected, problem, large * forgiven(problem, options))
+    agree = exact or close(watched.gradient, expected, problem, large * forgiven(problem, options, pullback))
     if agree and not exact and first is not Layout.CONTIGUOUS:
-        exact = bool((problem.vjp(-large * v) == expected).all())
+        exact = _is_repeatable(problem, large)
     if agree and len(v) > 1:
         c = constant(problem)
         expanded = problem.vjp_in(small * c, _if_possible(Layout.EXPANDED, layouts))
-        parts, slack = (pullback, expanded / small), options.nondet_tol / small + forgiven(problem, options)
+        parts, slack = (pullback, expanded / small), options.nondet_tol / small + forgiven(problem, options, pullback)
+        largest = max(map(largest_of, parts))
         for layout in layouts & {Layout.SLICED, Layout.CHANNELS_LAST} or {Layout.CONTIGUOUS}:
-            agree &= is_sum(problem.vjp_in(v + c, layout), parts, problem, slack)
+            agree &= is_sum(problem.vjp_in(v + c, layout), parts[0] + parts[1], largest, problem, slack)
     return Trials(exact, agree, watched.overwritten)
+
+
+def _asked(problem: Problem, options: Options) -> tuple[tuple[float, float], frozenset[Layout]]:
+    """The scales and the layouts that the wanted properties ask about."""
+    factors = scales(problem) if "linearity" in options.properties else (-1.0, 1.0)
+    return factors, problem.layouts if "layout" in options.properties and problem.outputs.size > 1 else frozenset()
+
+
+def _is_repeatable(problem: Problem, large: float) -> bool:
+    """Whether contiguous memory gives the same again, to the last bit."""
+    return bool((problem.vjp(-large * problem.cotangent) == -large * problem.pullback).all())
 
 
 def _if_possible(layout: Layout, layouts: frozenset[Layout]) -> Layout:

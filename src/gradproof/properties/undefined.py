@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -34,6 +35,7 @@ def undefined(problem: Problem, options: Options) -> Iterator[Finding]:
         yield from _try(problem.inputs, patterns, problem.tangent, problem.jvp, problem.jvp_undefined, _FORWARD, slack)
 
 
+@functools.lru_cache(maxsize=64)
 def _patterns(count: int, *, with_all: bool) -> list[frozenset[int]]:
     """Each block in turn; where there are many, several at a time."""
     parts = np.array_split(np.arange(count), min(count, _MOST)) if count > 1 else []
@@ -64,6 +66,8 @@ def _try(
                 hint="treat None as zeros, or leave materialising the zeros to autograd",
                 cause=error,
             )
+            continue
+        if len(absent) == len(space.blocks) and not got.any():
             continue
         want = defined(zeroed) if len(absent) < len(space.blocks) else np.zeros_like(got)
         if not same(want, got, space.coarsest_eps, slack):

@@ -138,8 +138,9 @@ def _join(name: str, path: Any) -> str:
 
 def parameter_names(function: Callable[..., Any]) -> tuple[str, ...]:
     """The names of a function's positional parameters, or those that it has itself in `parameter_names`."""
-    if hasattr(function, "parameter_names"):
-        return tuple(function.parameter_names)  # pyright: ignore[reportFunctionMemberAccess]
+    named = getattr(function, "parameter_names", None)
+    if named is not None:
+        return tuple(named)
     if isinstance(function, torch.nn.Module):
         function = function.forward
     code = getattr(function, "__code__", None)

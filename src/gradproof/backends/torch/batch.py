@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from gradproof.core.compare import largest_of, within
 from gradproof.core.problem import BatchFlaw
 from gradproof.core.space import Space
 from gradproof.core.types import Matrix, Vector
@@ -82,20 +83,15 @@ class Batch:
         return answers[:-1] if self._usable else None
 
     def _near(self, batched: Vector, plain: Vector, reach: float) -> bool:
-        with np.errstate(invalid="ignore"):
-            difference = np.abs(batched - plain)
-            equal = (batched == plain) | (np.isnan(batched) & np.isnan(plain))
-            for block in self.target.blocks:
-                part = plain[block.slice]
-                largest = np.max(np.abs(part), initial=0.0, where=np.isfinite(part))
-                equal[block.slice] |= difference[block.slice] <= reach * block.eps * largest
-        return bool(equal.all())
+        for block in self.target.blocks:
+            part = plain[block.slice]
+            if not within(batched[block.slice], part, reach * block.eps * largest_of(part)):
+                return False
+        return True
 
 
 @contextmanager
 def quiet_vmap() -> Generator[None]:
-    """vmap warns when it falls back to a loop of its own; that it is slow is no news to the user here."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="There is a performance drop")
-        warnings.filterwarnings("ignore", message="Please use `torch.vmap`")
+    """vmap warns when it falls back to a loop of its own; what the function itself has to say, plain calls have shown."""
+    with warnings.catch_warnings(action="ignore"):
         yield

@@ -26,11 +26,9 @@ def read(tensor: torch.Tensor) -> Vector:
         tensor = torch.view_as_real(tensor.detach().resolve_conj())
     if tensor.dtype is not torch.float64:
         tensor = tensor.detach().to(torch.float64)
-    try:
-        return tensor.detach().numpy().reshape(-1)
-    except (RuntimeError, TypeError):  # on another device, lazily negated or zero, or masked
-        plain = cast(Any, tensor.detach()).to_tensor(0.0) if isinstance(tensor, MaskedTensor) else tensor
-        return plain.numpy(force=True).reshape(-1)
+    if isinstance(tensor, MaskedTensor):
+        tensor = cast(Any, tensor.detach()).to_tensor(0.0)
+    return tensor.numpy(force=True).reshape(-1)
 
 
 def build(coordinates: Vector, like: torch.Tensor) -> torch.Tensor:

@@ -183,7 +183,7 @@ def _mask_of(tensor: torch.Tensor) -> torch.Tensor:
 
 def input_frame(tensor: torch.Tensor, masked: bool) -> Frame:
     """The frame of an input. Elements that a sparse tensor stores twice are two coordinates under a mask."""
-    places = getattr(tensor, _PLACES, None)
+    places = vars(tensor).get(_PLACES)
     if tensor.layout is torch.strided and not isinstance(tensor, MaskedTensor):
         return Frame(tensor) if places is None else PlacedFrame(tensor, places)
     if isinstance(tensor, MaskedTensor):

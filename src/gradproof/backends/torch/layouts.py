@@ -33,7 +33,7 @@ def arrange(tensor: torch.Tensor, layout: Layout) -> torch.Tensor:
 
 
 def _expanded(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor.reshape(-1)[:1].clone().reshape([1] * tensor.dim()).expand(tensor.shape)
+    return tensor[(slice(1),) * tensor.dim()].clone().expand(tensor.shape)
 
 
 def _sliced(tensor: torch.Tensor) -> torch.Tensor:

@@ -71,7 +71,7 @@ class TorchProblem(Problem):
         self.inputs = Space(tuple(leaf.block for leaf in self._leaves))
         self.point = np.concatenate([leaf.base for leaf in self._leaves]) if self._leaves else np.empty(0)
         self._gradients: list[torch.Tensor | None] | None = None
-        self._cotangent_memories: list[int] = []
+        self._last_cotangents: list[torch.Tensor] = []
         self.primals_need_grad = False
         """Whether the function wants inputs that require a gradient in forward mode too."""
         self.carries_tangents = False
@@ -111,16 +111,14 @@ class TorchProblem(Problem):
             self._restore()
         if dense_outputs:
             validate_outputs(everything)
-        tensors = [(i, o) for i, o in enumerate(everything) if isinstance(o, torch.Tensor)]
-        connected = [(i, o) for i, o in tensors if o.requires_grad]
+        connected = [i for i, o in enumerate(everything) if isinstance(o, torch.Tensor) and o.requires_grad]
         self.has_graph = bool(connected)
-        chosen = connected or [(i, o) for i, o in tensors if o.is_floating_point() or o.is_complex()]
-        chosen_numbers = {i for i, _ in chosen}
-        self.left_out = [i for i, o in tensors if i not in chosen_numbers and (o.is_floating_point() or o.is_complex())]
+        constant = [i for i, o in enumerate(everything) if _is_constant(o)]
+        self.left_out = constant if connected else []
         """The outputs that count as constant because they have no graph, while others have one."""
         self._count = len(everything)
-        self._chosen = [i for i, _ in chosen]
-        self._outputs = [o for _, o in chosen]
+        self._chosen = connected or constant
+        self._outputs = [everything[i] for i in self._chosen]
         self._signature = [(o.shape, o.dtype) for o in self._outputs]
         self._frames = [output_frame(o, self.masked) for o in self._outputs]
         kinds = ["output"] * len(self._chosen)
@@ -169,7 +167,7 @@ class TorchProblem(Problem):
 
     def _nearby(self, still: frozenset[int]) -> tuple[Vector, Vector]:
         """A point with every coordinate moved a little, but for those inputs, and the value there."""
-        point = self.point + 2.0**-20 * self.inputs.typical(self.point) * random_probe(self.inputs.size, self.seed)
+        point = self.point + 2.0**-20 * self.scale * random_probe(self.inputs.size, self.seed)
         for k in still:
             point[self._leaves[k].block.slice] = self._leaves[k].base
         if self._twin is None:
@@ -287,7 +285,7 @@ class TorchProblem(Problem):
         self.cost.pull()
         cotangents = self._cotangents(cotangent)
         self._gradients = list(pull(self._outputs, self._sources, cotangents))
-        self._cotangent_memories = list(map(memory_of, cotangents))
+        self._last_cotangents = cotangents
         return self._gather(self._gradients)
 
     def vjp_many(self, cotangents: Matrix) -> Matrix:
@@ -348,23 +346,33 @@ class TorchProblem(Problem):
 
     @lazy
     def _saved(self) -> list[tuple[str, torch.Tensor]]:
-        known = {memory_of(leaf.tensor) for leaf in self._leaves}  # is looked at anyway
+        known = self._input_memories  # is looked at anyway
         return [(name, tensor) for name, tensor in saved_tensors(self._outputs) if memory_of(tensor) not in known]
+
+    @lazy
+    def _input_memories(self) -> list[int]:
+        return [memory_of(leaf.tensor) for leaf in self._leaves]
 
     def overwritten_inputs(self) -> tuple[str, ...]:
         return self._overwritten
 
     def aliased_gradients(self) -> list[tuple[Block, str]]:
         found: list[tuple[Block, str]] = []
-        inputs = [(f"{leaf.block.label} itself", leaf.tensor) for leaf in self._leaves]
-        others: list[tuple[str, torch.Tensor]] = []
+        inputs = [*zip(self._input_memories, self._leaves, strict=True)]
+        others: list[tuple[int, torch.Tensor, Block]] = []
+        lent = [memory_of(cotangent) for cotangent in self._last_cotangents]
         for target, gradient in zip(self.inputs.blocks, self._gradients or (), strict=False):
-            if gradient is not None:
-                found += [(target, name) for name, x in inputs if gradient is x or share_memory(gradient, x)]
-                found += [(target, name) for name, other in others if share_memory(gradient, other)]
-                # autograd itself hands out one tensor, or the cotangent's memory, several times
-                if memory_of(gradient) not in self._cotangent_memories:
-                    others.append((f"the gradient of {target.label}", gradient))
+            if gradient is None:
+                continue
+            memory = memory_of(gradient)
+            for at, leaf in inputs:
+                if gradient is leaf.tensor or (at == memory and share_memory(gradient, leaf.tensor)):
+                    found.append((target, f"{leaf.block.label} itself"))
+            for at, other, block in others:
+                if at == memory and share_memory(gradient, other):
+                    found.append((target, f"the gradient of {block.label}"))
+            if memory not in lent:  # autograd itself hands out one tensor, or the cotangent's memory, several times
+                others.append((memory, gradient, target))
         return found
 
     def misshapen_gradients(self) -> list[tuple[Block, Form, Form]]:
@@ -420,7 +428,7 @@ class TorchProblem(Problem):
         stacked = [build_batch(tangents[:, leaf.block.slice], leaf.tensor) for leaf in self._leaves]
         with quiet_vmap():
             # torch.func.vmap has no rule for dual tensors; the vmap behind is_grads_batched has.
-            found = _vmap_internals.vmap(function)(*stacked)  # pyright: ignore[reportDeprecated]
+            found = _vmap_internals._vmap(function)(*stacked)  # pyright: ignore[reportPrivateUsage]
             self.cost.push(len(tangents))
             return self._collect_batch(found, self.outputs)
 
@@ -441,6 +449,13 @@ class TorchProblem(Problem):
                 return [forward_ad.unpack_dual(output).tangent for output in outputs]
         finally:
             self._restore()
+
+
+def _is_constant(output: Any) -> bool:
+    """A tensor that could have a graph and has none."""
+    if not isinstance(output, torch.Tensor) or output.requires_grad:
+        return False
+    return output.is_floating_point() or output.is_complex()
 
 
 def _misshapen(space: Space, frames: list[Frame], actual: list[torch.Tensor | None]) -> list[tuple[Block, Form, Form]]:

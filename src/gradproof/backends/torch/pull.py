@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import torch
+from torch import _vmap_internals  # pyright: ignore[reportPrivateUsage]
 from torch.autograd import Variable
 
 from gradproof.core.problem import MisshapenGradientError
@@ -43,7 +44,12 @@ def pull_batch(
     outputs: Sequence[torch.Tensor], inputs: Sequence[torch.Tensor], cotangents: Sequence[torch.Tensor]
 ) -> tuple[torch.Tensor | None, ...]:
     """The same for a batch of cotangents, through vmap."""
-    return torch.autograd.grad(outputs, inputs, cotangents, retain_graph=True, allow_unused=True, is_grads_batched=True)
+
+    def once(*cotangents: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        return pull(outputs, inputs, cotangents)
+
+    # what is_grads_batched=True comes down to
+    return _vmap_internals._vmap(once, 0, 0, allow_none_pass_through=True)(*cotangents)  # pyright: ignore[reportPrivateUsage]
 
 
 undefined: Callable[[torch.Tensor], torch.Tensor] = torch._C._functions.UndefinedGrad()  # pyright: ignore[reportPrivateUsage, reportAttributeAccessIssue]

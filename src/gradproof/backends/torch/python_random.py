@@ -26,10 +26,11 @@ class ByMemory:
     """From the memory of the generator: its position, then its 624 words. A gaussian kept for later is beside it."""
 
     def __init__(self, generator: Any) -> None:
-        self._generator, self._address = generator, id(generator) + _HEAD
+        self._generator = generator
+        self._memory = (ctypes.c_char * _WORDS.size).from_address(id(generator) + _HEAD)
 
     def snapshot(self) -> tuple[bytes, float | None]:
-        return ctypes.string_at(self._address, _WORDS.size), self._generator.gauss_next
+        return self._memory.raw, self._generator.gauss_next
 
     def rewind(self, state: tuple[bytes, float | None]) -> None:
         position, *words = _WORDS.unpack(state[0])

@@ -16,12 +16,23 @@ from gradproof.backends.torch.python_random import python
 _MT19937_BYTES = 624 * 4 + 4
 
 
-def _numpy_memory() -> bytes:
+class _NumpyMemory:
     """The memory of NumPy's global generator: reading it is far cheaper than asking for its state."""
-    generator = np.random.mtrand.get_bit_generator()  # pyright: ignore[reportAttributeAccessIssue]
-    if not isinstance(generator, np.random.MT19937):
-        return b""
-    return ctypes.string_at(generator.ctypes.state_address, _MT19937_BYTES)
+
+    def __init__(self) -> None:
+        self._generator, self._memory = None, None
+
+    def read(self) -> bytes:
+        """All of it; nothing where it is not known how long it is."""
+        generator = np.random.mtrand.get_bit_generator()  # pyright: ignore[reportAttributeAccessIssue]
+        if generator is not self._generator:
+            self._generator, self._memory = generator, None
+            if isinstance(generator, np.random.MT19937):
+                self._memory = (ctypes.c_char * _MT19937_BYTES).from_address(generator.ctypes.state_address)
+        return b"" if self._memory is None else self._memory.raw
+
+
+_numpy_memory = _NumpyMemory()
 
 
 _known: tuple[bytes, Any] = (b"", None)
@@ -48,7 +59,7 @@ class Generators:
 
     def __init__(self) -> None:
         self._python, self._torch = python.snapshot(), torch.get_rng_state()
-        self._memory = _numpy_memory()
+        self._memory = _numpy_memory.read()
         self._numpy = _numpy_state(self._memory)
         if self._numpy.get("has_gauss", True):
             self._memory = b""  # a gaussian that NumPy keeps for later is not in its generator's memory
@@ -64,9 +75,9 @@ class Generators:
         """How to rewind each generator whose state is another one by now."""
         if python.snapshot() != self._python:
             yield self._rewind_python
-        if not self._memory or self._memory != _numpy_memory():
+        if not self._memory or self._memory != _numpy_memory.read():
             yield self._rewind_numpy
-        if self._devices or torch.get_rng_state().numpy().tobytes() != self._torch.numpy().tobytes():
+        if self._devices or not torch.equal(torch.get_rng_state(), self._torch):
             yield self._rewind_torch
 
     def _rewind_python(self) -> None:
@@ -74,7 +85,7 @@ class Generators:
             python.rewind(self._python)
 
     def _rewind_numpy(self) -> None:
-        if not self._memory or self._memory != _numpy_memory():
+        if not self._memory or self._memory != _numpy_memory.read():
             np.random.set_state(self._numpy)
 
     def _rewind_torch(self) -> None:
