@@ -18,7 +18,7 @@ from gradproof.core.stencil import Stencil
 from gradproof.core.types import Flags, Indices, Matrix, Vector
 
 # Fewer columns than this are not worth grouping; groups must save this factor of the work.
-_WORTH, _GAIN = 5, 2
+_WORTH, _GAIN = 3, 2
 # How closely a group must agree, as a part of the tolerance: at least, where round-off allows, and at most.
 _CLOSEST, _CLOSE = 1e-4, 1e-2
 # How much of the round-off of one evaluation may remain in a difference.
@@ -57,10 +57,12 @@ def colour(pattern: Flags) -> Indices | None:
     >>> colour(np.array([[1, 1, 0, 0], [0, 0, 1, 1]], dtype=bool)).tolist()
     [0, 1, 0, 1]
     """
-    height, width = pattern.shape
-    most = width // _GAIN
-    if np.count_nonzero(pattern) > most * height:  # some row is in more groups than that
+    width = pattern.shape[1]
+    most, needed = width // _GAIN, int(pattern.sum(axis=1).max(initial=0))
+    if needed > most:
         return None
+    if needed <= 1:  # as of a function of each element by itself
+        return np.zeros(width, dtype=np.intp)
     group_of = np.empty(width, dtype=np.intp)
     count = 0
     for alike in _disjoint(_by_pattern(pattern)):
@@ -140,7 +142,7 @@ def _confirm(stencil: Stencil, judgement: Judge, claims: _Claims, rows: slice, g
         residual -= claims.of(groups, moved)
         closest = least[:, None]
         allowed = np.minimum(np.maximum(_ROUND_OFF * stencil.noise[rows], _CLOSEST * closest), _CLOSE * closest)
-        inside[columns] = (np.abs(residual, out=residual) <= allowed).all(axis=1)[group]
+        inside[columns] = np.all(np.abs(residual, out=residual) <= allowed, axis=1)[group]
     return inside
 
 

@@ -55,7 +55,7 @@ def close(first: Vector, second: Vector, problem: Problem, slack: Slack = 0.0) -
 
 
 def is_sum(total: Vector, expected: Vector, largest: float, problem: Problem, slack: Slack = 0.0) -> bool:
-    """Whether a gradient is the sum it should be; what parts as large as `largest` lose where they cancel is no flaw."""
+    """Whether a gradient is the sum it should be; parts as large as `largest` may lose digits where they cancel."""
     return close(total, expected, problem, slack + looseness(problem) * largest)
 
 

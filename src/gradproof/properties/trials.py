@@ -83,8 +83,8 @@ def _with_rows(problem: Problem, rows: Matrix, options: Options) -> Trials:
     answers.append(_Answer(c, small, expanded))
     watched = problem.watched_vjp(-large * probe.cotangent, arranged[0])
     first = _Answer(probe, -large, watched.gradient)
-    agree = all([answer.is_right for answer in (first, *answers)])
-    exact = any([first.repeats(answer) for answer in answers]) or (agree and _is_repeatable(problem, large))
+    agree = all(answer.is_right for answer in (first, *answers))
+    exact = any(first.repeats(answer) for answer in answers) or (agree and _is_repeatable(problem, large))
     return Trials(exact, agree, watched.overwritten)
 
 

@@ -7,9 +7,7 @@ call. If the batch gets it wrong, or cannot run, everything goes through the pla
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -88,10 +86,3 @@ class Batch:
             if not within(batched[block.slice], part, reach * block.eps * largest_of(part)):
                 return False
         return True
-
-
-@contextmanager
-def quiet_vmap() -> Generator[None]:
-    """vmap warns when it falls back to a loop of its own; what the function itself has to say, plain calls have shown."""
-    with warnings.catch_warnings(action="ignore"):
-        yield

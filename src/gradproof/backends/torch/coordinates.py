@@ -20,6 +20,8 @@ from gradproof.core.types import Matrix, Vector
 
 def read(tensor: torch.Tensor) -> Vector:
     """The coordinates of a tensor. They may share its memory."""
+    if type(tensor) is torch.Tensor and tensor.dtype is torch.float64 and tensor.layout is torch.strided:
+        return tensor.numpy(force=True).reshape(-1)  # nearly always
     if tensor.layout is not torch.strided:
         tensor = tensor.detach().to_dense()
     if tensor.is_complex():

@@ -33,12 +33,12 @@ def arrange(tensor: torch.Tensor, layout: Layout) -> torch.Tensor:
 
 
 def _expanded(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor[(slice(1),) * tensor.dim()].clone().expand(tensor.shape)
+    return tensor.as_strided((1,) * tensor.dim(), tensor.stride()).clone().expand(tensor.shape)
 
 
 def _sliced(tensor: torch.Tensor) -> torch.Tensor:
     *others, last = tensor.shape
-    buffer = torch.full((*others, 2 * last + 1), _GAP, dtype=tensor.dtype, device=tensor.device)
+    buffer = tensor.new_full((*others, 2 * last + 1), _GAP)
     place = buffer[..., 1::2]
     place.copy_(tensor)
     return place

@@ -8,11 +8,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import _vmap_internals  # pyright: ignore[reportPrivateUsage]
 from torch.autograd import forward_ad
 
 from gradproof.backends.torch.arguments import Call, flatten_outputs
-from gradproof.backends.torch.batch import Batch, Ways, quiet_vmap
+from gradproof.backends.torch.batch import Batch, Ways
 from gradproof.backends.torch.coordinates import build, build_batch, read
 from gradproof.backends.torch.forward import in_kind, load_forward_mode
 from gradproof.backends.torch.frames import Frame, output_frame
@@ -21,6 +20,7 @@ from gradproof.backends.torch.leaves import Leaf, StandIn, find_leaves, move_tog
 from gradproof.backends.torch.pull import pull, pull_batch, undefined
 from gradproof.backends.torch.twin import Twin, find_twin, wide
 from gradproof.backends.torch.validate import validate_outputs
+from gradproof.backends.torch.vmap import quiet_vmap, vmap, vmap_derivative
 from gradproof.backends.torch.watch import Watch, memory_of, saved_tensors, share_memory
 from gradproof.core.lazy import lazy
 from gradproof.core.problem import (
@@ -182,7 +182,7 @@ class TorchProblem(Problem):
             for row, point in zip(values, points, strict=True):
                 self.cost.evaluate()
                 self._move(point)
-                row[:] = self._collect(self._pick(self._call_moved()))
+                self._collect_into(row, self._pick(self._call_moved()))
         finally:
             self._restore()
         return values
@@ -190,11 +190,11 @@ class TorchProblem(Problem):
     def _evaluate_batched(self, still: frozenset[int], points: Matrix) -> Matrix:
         twin = self._twin
 
-        def function(*moved: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        def function(*moved: torch.Tensor) -> list[torch.Tensor]:
             if twin is not None:
-                return tuple(self._pick(twin.run_with(moved), widened=True))
+                return self._pick(twin.run_with(moved), widened=True)
             values = {leaf.position: tensor for leaf, tensor in zip(self._leaves, moved, strict=True)}
-            return tuple(self._pick(self.call.with_values(values)))
+            return self._pick(self.call.with_values(values))
 
         models = self._sources if twin is None else twin.models
         parts = [points[:, leaf.block.slice] for leaf in self._leaves]
@@ -202,10 +202,9 @@ class TorchProblem(Problem):
             build(part[0], model) if k in still else build_batch(part, model)
             for k, (part, model) in enumerate(zip(parts, models, strict=True))
         ]
-        dims = tuple(None if k in still else 0 for k in range(len(moved)))
         try:
             with quiet_vmap(), torch.no_grad():
-                outputs = torch.func.vmap(function, in_dims=dims, randomness="same")(*moved)
+                outputs = vmap(function, moved, still)
         finally:
             self._restore()
         self.cost.evaluate(len(points))
@@ -263,12 +262,13 @@ class TorchProblem(Problem):
         )
 
     def _collect(self, outputs: list[torch.Tensor]) -> Vector:
-        if len(outputs) == 1:
-            return self._frames[0].read(outputs[0]).copy()
         values = np.empty(self.outputs.size)
-        for target, frame, tensor in zip(self.outputs.blocks, self._frames, outputs, strict=True):
-            values[target.start : target.stop] = frame.read(tensor)
+        self._collect_into(values, outputs)
         return values
+
+    def _collect_into(self, values: Vector, outputs: list[torch.Tensor]) -> None:
+        for target, frame, tensor in zip(self.outputs.blocks, self._frames, outputs, strict=True):
+            values[target.slice] = frame.read(tensor)
 
     @staticmethod
     def _collect_batch(tensors: Any, space: Space) -> Matrix:
@@ -306,8 +306,7 @@ class TorchProblem(Problem):
             build_batch(cotangents[:, target.slice], tensor)
             for target, tensor in zip(self.outputs.blocks, self._outputs, strict=True)
         ]
-        with quiet_vmap():
-            gradients = pull_batch(self._outputs, self._sources, stacked)
+        gradients = pull_batch(self._outputs, self._sources, stacked)
         self.cost.pull(len(cotangents))
         result = np.zeros((len(cotangents), self.inputs.size))
         for target, gradient in zip(self.inputs.blocks, gradients, strict=True):
@@ -427,8 +426,7 @@ class TorchProblem(Problem):
 
         stacked = [build_batch(tangents[:, leaf.block.slice], leaf.tensor) for leaf in self._leaves]
         with quiet_vmap():
-            # torch.func.vmap has no rule for dual tensors; the vmap behind is_grads_batched has.
-            found = _vmap_internals._vmap(function)(*stacked)  # pyright: ignore[reportPrivateUsage]
+            found = vmap_derivative(function, stacked)
             self.cost.push(len(tangents))
             return self._collect_batch(found, self.outputs)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import torch
-from torch import _vmap_internals  # pyright: ignore[reportPrivateUsage]
 from torch.autograd import Variable
 
+from gradproof.backends.torch.vmap import quiet_vmap, vmap_derivative
 from gradproof.core.problem import MisshapenGradientError
 
 
@@ -42,14 +42,14 @@ def pull(
 
 def pull_batch(
     outputs: Sequence[torch.Tensor], inputs: Sequence[torch.Tensor], cotangents: Sequence[torch.Tensor]
-) -> tuple[torch.Tensor | None, ...]:
+) -> list[torch.Tensor | None]:
     """The same for a batch of cotangents, through vmap."""
 
     def once(*cotangents: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
         return pull(outputs, inputs, cotangents)
 
-    # what is_grads_batched=True comes down to
-    return _vmap_internals._vmap(once, 0, 0, allow_none_pass_through=True)(*cotangents)  # pyright: ignore[reportPrivateUsage]
+    with quiet_vmap():
+        return vmap_derivative(once, cotangents)
 
 
 undefined: Callable[[torch.Tensor], torch.Tensor] = torch._C._functions.UndefinedGrad()  # pyright: ignore[reportPrivateUsage, reportAttributeAccessIssue]
