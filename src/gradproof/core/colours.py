@@ -62,7 +62,7 @@ def colour(pattern: Flags) -> Indices | None:
     if needed > most:
         return None
     if needed <= 1:  # as of a function of each element by itself
-        return np.zeros(width, dtype=np.intp)
+        return np.repeat(np.intp(0), width)
     group_of = np.empty(width, dtype=np.intp)
     count = 0
     for alike in _disjoint(_by_pattern(pattern)):
@@ -126,17 +126,18 @@ def _confirm(stencil: Stencil, judgement: Judge, claims: _Claims, rows: slice, g
     problem, count = stencil.problem, groups.stop - groups.start
     inside = (claims.group_of >= groups.start) & (claims.group_of < groups.stop)
     columns = np.flatnonzero(inside)
-    group, members = claims.group_of[columns] - groups.start, columns + claims.run.start
-    shift = _weights(len(inside), problem.seed)[columns] * stencil.step[members]
-    points = np.empty((2 * count, problem.inputs.size))
-    points[:] = problem.point
-    points[group, members] += shift
-    points[group + count, members] -= shift
+    group, run = claims.group_of[columns] - groups.start, claims.run
+    base, shift = problem.point[run], (_weights(len(inside), problem.seed) * stencil.step[run])[columns]
+    points = np.empty((2 * count, len(inside)))
+    points[:] = base
+    above, below = base[columns] + shift, base[columns] - shift
+    points[group, columns] = above
+    points[group + count, columns] = below
     moved = np.zeros(len(inside))
-    moved[columns] = points[group, members] - points[group + count, members]
-    values = stencil.attempt(points)
+    moved[columns] = above - below
+    values = stencil.attempt(points, run)
     least = np.full(count, np.inf)
-    np.minimum.at(least, group, judgement.atol[members] * np.abs(moved[columns]))
+    np.minimum.at(least, group, (judgement.atol[run] * np.abs(moved))[columns])
     with np.errstate(invalid="ignore"):
         residual = values[:count, rows] - values[count:, rows]
         residual -= claims.of(groups, moved)

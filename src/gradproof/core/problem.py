@@ -17,6 +17,9 @@ from gradproof.core.lazy import lazy
 from gradproof.core.space import Block, Space
 from gradproof.core.types import Indices, Matrix, Vector
 
+ALL = slice(None)
+"""Every coordinate."""
+
 
 class Mode(enum.Enum):
     """Which of the two linear maps is compared with the numerical derivative."""
@@ -261,8 +264,18 @@ class Problem(ABC):
             vars(self)["tangent"] = tangent
             vars(self).pop("pushforward", None)
 
-    def evaluate_many(self, points: Matrix) -> Matrix:
-        return by_rows(self.evaluate, points, self.outputs.size)
+    def evaluate_many(self, rows: Matrix, run: slice = ALL) -> Matrix:
+        """F at many points, each a row. Rows may hold the coordinates of a `run` only: the others are the point's."""
+        return by_rows(self.evaluate, self.points(rows, run), self.outputs.size)
+
+    def points(self, rows: Matrix, run: slice) -> Matrix:
+        """The whole points, of which rows hold the coordinates of a run."""
+        if rows.shape[1] == self.inputs.size:
+            return rows
+        points = np.empty((len(rows), self.inputs.size))
+        points[:] = self.point
+        points[:, run] = rows
+        return points
 
     def vjp_many(self, cotangents: Matrix) -> Matrix:
         return by_rows(self.vjp, cotangents, self.inputs.size)

@@ -201,12 +201,14 @@ class Space:
             np.maximum(part, least * _rms(part), out=part)
         return typical
 
-    def round_in_place(self, points: Matrix) -> None:
-        """Move points to the nearest numbers their blocks can store."""
+    def round_in_place(self, values: Matrix, coordinates: slice = slice(None)) -> None:
+        """Move points to the nearest numbers their blocks can store. The last axis runs over `coordinates`."""
         if self.coarsest_eps > _FLOAT64:
+            first, last, _ = coordinates.indices(self.size)
             for block in self.blocks:
                 if block.eps > _FLOAT64:
-                    points[..., block.slice] = _round_to(points[..., block.slice], block.eps)
+                    part = values[..., max(block.start - first, 0) : max(min(block.stop, last) - first, 0)]
+                    part[...] = _round_to(part, block.eps)
 
 
 def _rms(sizes: Vector) -> float:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gradproof.core.lazy import lazy
-from gradproof.core.problem import OutputChangedError, Problem
+from gradproof.core.problem import ALL, OutputChangedError, Problem
 from gradproof.core.space import filled
 from gradproof.core.types import Indices, Matrix, Vector
 
@@ -93,20 +93,20 @@ class Stencil:
             self.step = filled(inputs.size, float(step))
         self.refusal: Exception | None = None
 
-    def _round(self, points: Matrix) -> None:
+    def _round(self, rows: Matrix, run: slice = ALL) -> None:
         if self.problem.evaluates_in is None:
-            self.problem.inputs.round_in_place(points)
+            self.problem.inputs.round_in_place(rows, run)
 
     def screen(self, columns: slice) -> Matrix:
         """One central difference per column: J^T restricted to `columns`, one row each."""
-        count, width, step = columns.stop - columns.start, len(self.problem.point), self.step[columns]
-        points = np.empty((2 * count, width))
-        points[:] = self.problem.point
-        above, below = (half.reshape(-1)[columns.start :: width + 1] for half in (points[:count], points[count:]))
+        count, step = columns.stop - columns.start, self.step[columns]
+        rows = np.empty((2 * count, count))
+        rows[:] = self.problem.point[columns]
+        above, below = (half.reshape(-1)[:: count + 1] for half in (rows[:count], rows[count:]))
         above += step
         below -= step
-        self._round(points)
-        values = self.attempt(points)
+        self._round(rows, columns)
+        values = self.attempt(rows, columns)
         with np.errstate(all="ignore"):
             return (values[:count] - values[count:]) / _width(above - below, 2.0 * step)[:, None]
 
@@ -260,16 +260,19 @@ class Stencil:
         self._round(points)
         return points, points[rows, index]
 
-    def attempt(self, points: Matrix) -> Matrix:
-        """Evaluations, NaN where the function refuses a point: a step too far is not a verdict."""
+    def attempt(self, rows: Matrix, run: slice = ALL) -> Matrix:
+        """Evaluations, NaN where the function refuses a point: a step too far is not a verdict.
+
+        Rows are points, or the coordinates of a run of them.
+        """
         try:
-            return self.problem.evaluate_many(points)
+            return self.problem.evaluate_many(rows, run)
         except OutputChangedError:
             raise
         except Exception as refusal:
             self.refusal = refusal
-        values = np.full((len(points), self.problem.outputs.size), np.nan)
-        for row, point in zip(values, points, strict=True):
+        values = np.full((len(rows), self.problem.outputs.size), np.nan)
+        for row, point in zip(values, self.problem.points(rows, run), strict=True):
             try:
                 row[:] = self.problem.evaluate(point)
             except OutputChangedError:

@@ -24,6 +24,7 @@ from gradproof.backends.torch.vmap import quiet_vmap, vmap, vmap_derivative
 from gradproof.backends.torch.watch import Watch, memory_of, saved_tensors, share_memory
 from gradproof.core.lazy import lazy
 from gradproof.core.problem import (
+    ALL,
     BatchFlaw,
     Cost,
     Form,
@@ -147,32 +148,51 @@ class TorchProblem(Problem):
         finally:
             self._restore()
 
-    def evaluate_many(self, points: Matrix) -> Matrix:
+    def evaluate_many(self, rows: Matrix, run: slice = ALL) -> Matrix:
         """In a batch, inputs that no point moves are left single: less work for the function."""
-        if len(points) < self._least_evaluations:
-            return self._evaluate_loop(points)
-        leaves = enumerate(self._leaves)
-        still = frozenset(k for k, leaf in leaves if (points[:, leaf.block.slice] == leaf.base).all())
-        return self._evaluate_some(still if len(still) < len(self._leaves) else frozenset(), points)
+        if len(rows) < self._least_evaluations:
+            return self._evaluate_loop(self.points(rows, run))
+        if run is ALL:
+            still = {k for k, leaf in enumerate(self._leaves) if (rows[:, leaf.block.slice] == leaf.base).all()}
+        else:
+            moved = [
+                k for k, block in enumerate(self.inputs.blocks) if block.start < run.stop and run.start < block.stop
+            ]
+            rows, run = self._widened(rows, run, self.inputs.blocks[moved[0]].start, self.inputs.blocks[moved[-1]].stop)
+            still = set(range(len(self._leaves))).difference(moved)
+        return self._evaluate_some(frozenset(still if len(still) < len(self._leaves) else ()), run, rows)
 
-    def _evaluate_some(self, still: frozenset[int], points: Matrix) -> Matrix:
+    def _widened(self, rows: Matrix, run: slice, start: int, stop: int) -> tuple[Matrix, slice]:
+        """A longer run, from `start` to `stop`: of whole inputs, so that the witness of a batch concerns all of them."""
+        if (run.start, run.stop) == (start, stop):
+            return rows, run
+        wide = np.empty((len(rows), stop - start))
+        wide[:] = self.point[start:stop]
+        wide[:, run.start - start : run.stop - start] = rows
+        return wide, slice(start, stop)
+
+    def _evaluate_some(self, still: frozenset[int], run: slice, rows: Matrix) -> Matrix:
         """Batching rules differ with what is batched, so each set of single inputs is trusted by itself."""
         batch = self._evaluations.setdefault(still, Batch(self.outputs, self._least_evaluations))
-        ways = Ways(
-            loop=functools.partial(self._evaluate_some, frozenset()) if still else self._evaluate_loop,
-            batched=functools.partial(self._evaluate_batched, still),
-            witness=functools.partial(self._nearby, still),
-        )
-        return batch.answer(points, ways)
 
-    def _nearby(self, still: frozenset[int]) -> tuple[Vector, Vector]:
-        """A point with every coordinate moved a little, but for those inputs, and the value there."""
-        point = self.point + 2.0**-20 * self.scale * random_probe(self.inputs.size, self.seed)
-        for k in still:
-            point[self._leaves[k].block.slice] = self._leaves[k].base
+        def loop(rows: Matrix) -> Matrix:
+            points = self.points(rows, run)
+            return self._evaluate_some(frozenset(), ALL, points) if still else self._evaluate_loop(points)
+
+        ways = Ways(
+            loop=loop,
+            batched=functools.partial(self._evaluate_batched, still, run),
+            witness=functools.partial(self._nearby, run),
+        )
+        return batch.answer(rows, ways)
+
+    def _nearby(self, run: slice) -> tuple[Vector, Vector]:
+        """A point with every coordinate of the run moved a little, what the run is there, and the value."""
+        point = self.point.copy()
+        point[run] += 2.0**-20 * self.scale[run] * random_probe(self.inputs.size, self.seed)[run]
         if self._twin is None:
             self.inputs.round_in_place(point)
-        return point, self.evaluate(point)
+        return point[run], self.evaluate(point)
 
     def _evaluate_loop(self, points: Matrix) -> Matrix:
         if self._twin is not None:
@@ -187,7 +207,7 @@ class TorchProblem(Problem):
             self._restore()
         return values
 
-    def _evaluate_batched(self, still: frozenset[int], points: Matrix) -> Matrix:
+    def _evaluate_batched(self, still: frozenset[int], run: slice, rows: Matrix) -> Matrix:
         twin = self._twin
 
         def function(*moved: torch.Tensor) -> list[torch.Tensor]:
@@ -197,17 +217,16 @@ class TorchProblem(Problem):
             return self._pick(self.call.with_values(values))
 
         models = self._sources if twin is None else twin.models
-        parts = [points[:, leaf.block.slice] for leaf in self._leaves]
         moved = [
-            build(part[0], model) if k in still else build_batch(part, model)
-            for k, (part, model) in enumerate(zip(parts, models, strict=True))
+            build(leaf.base, model) if k in still else build_batch(rows[:, _within(leaf.block, run)], model)
+            for k, (leaf, model) in enumerate(zip(self._leaves, models, strict=True))
         ]
         try:
             with quiet_vmap(), torch.no_grad():
                 outputs = vmap(function, moved, still)
         finally:
             self._restore()
-        self.cost.evaluate(len(points))
+        self.cost.evaluate(len(rows))
         return self._collect_batch(outputs, self.outputs)
 
     def _move(self, point: Vector) -> None:
@@ -447,6 +466,12 @@ class TorchProblem(Problem):
                 return [forward_ad.unpack_dual(output).tangent for output in outputs]
         finally:
             self._restore()
+
+
+def _within(block: Block, run: slice) -> slice:
+    """Where the coordinates of a block lie in a run."""
+    start = run.start or 0
+    return slice(block.start - start, block.stop - start)
 
 
 def _is_constant(output: Any) -> bool:
