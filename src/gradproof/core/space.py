@@ -23,8 +23,8 @@ from gradproof.core.types import Indices, Matrix, Vector
 
 _FLOAT64 = 2.0**-52
 _LARGE = 64
-# Below this, and above its inverse, squares may leave the range of numbers.
-_TINY = 1e-140
+# Sums of squares below this may have lost digits.
+_TINY = 1e-280
 _PART_NAMES = {1: ("",), 2: ("real part", "imaginary part")}
 
 
@@ -213,15 +213,12 @@ class Space:
 
 def _rms(sizes: Vector) -> float:
     """The root of the mean square; what is not finite becomes zero first, in place."""
+    total = float(np.vdot(sizes, sizes))
+    if _TINY < total < math.inf:
+        return math.sqrt(total / len(sizes))
+    sizes[~np.isfinite(sizes)] = 0.0
     largest = float(sizes.max(initial=0.0))
-    if not largest < math.inf:
-        sizes[~np.isfinite(sizes)] = 0.0
-        largest = float(sizes.max())
-    if len(sizes) < 2 or not largest:
-        return largest
-    if _TINY < largest < 1.0 / _TINY:
-        return math.sqrt(float(sizes @ sizes) / len(sizes))
-    return largest * math.sqrt(np.square(sizes / largest).mean())
+    return largest * math.sqrt(np.square(sizes / largest).mean()) if largest else 0.0
 
 
 def _round_to(values: Vector, eps: float) -> Vector:

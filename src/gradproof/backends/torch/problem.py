@@ -155,15 +155,13 @@ class TorchProblem(Problem):
         if run is ALL:
             still = {k for k, leaf in enumerate(self._leaves) if (rows[:, leaf.block.slice] == leaf.base).all()}
         else:
-            moved = [
-                k for k, block in enumerate(self.inputs.blocks) if block.start < run.stop and run.start < block.stop
-            ]
-            rows, run = self._widened(rows, run, self.inputs.blocks[moved[0]].start, self.inputs.blocks[moved[-1]].stop)
-            still = set(range(len(self._leaves))).difference(moved)
+            rows, run = self._widened(rows, run)
+            still = {k for k, leaf in enumerate(self._leaves) if not run.start <= leaf.block.start < run.stop}
         return self._evaluate_some(frozenset(still if len(still) < len(self._leaves) else ()), run, rows)
 
-    def _widened(self, rows: Matrix, run: slice, start: int, stop: int) -> tuple[Matrix, slice]:
-        """A longer run, from `start` to `stop`: of whole inputs, so that the witness of a batch concerns all of them."""
+    def _widened(self, rows: Matrix, run: slice) -> tuple[Matrix, slice]:
+        """The run made one of whole inputs, so that the witness of a batch concerns all of their coordinates."""
+        start, stop = self.inputs.block_at(run.start).start, self.inputs.block_at(run.stop - 1).stop
         if (run.start, run.stop) == (start, stop):
             return rows, run
         wide = np.empty((len(rows), stop - start))
@@ -286,6 +284,9 @@ class TorchProblem(Problem):
         return values
 
     def _collect_into(self, values: Vector, outputs: list[torch.Tensor]) -> None:
+        if len(outputs) == 1:
+            values[:] = self._frames[0].read(outputs[0])
+            return
         for target, frame, tensor in zip(self.outputs.blocks, self._frames, outputs, strict=True):
             values[target.slice] = frame.read(tensor)
 
