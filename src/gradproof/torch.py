@@ -112,8 +112,8 @@ def gradcheck(
 
 
 def _check(call: Call, options: Options, make: Callable[[Call], TorchProblem], raise_exception: bool) -> bool:
-    validate_inputs(call, who="gradcheck", forward=Mode.FORWARD in options.modes, warn_precision=True)
-    with preserved([tensor for _, tensor in differentiable(call)], call):
+    forward = Mode.FORWARD in options.modes
+    with preserved(validate_inputs(call, who="gradcheck", forward=forward, warn_precision=True), call):
         problem = make(call)
         chosen = options.for_size(problem.inputs.size, problem.outputs.size)
         if chosen is not options:
@@ -325,8 +325,7 @@ def compare(
     started = time.perf_counter()
     arguments, keywords = as_arguments(inputs), dict(kwargs or {})
     call, other = (Call(function, arguments, keywords) for function in (func, reference))
-    validate_inputs(call, who="compare", forward=False, warn_precision=False)
-    tensors = [tensor for _, tensor in differentiable(call)]
+    tensors = validate_inputs(call, who="compare", forward=False, warn_precision=False)
     with preserved(tensors, call), preserved(tensors, other):
         findings, cost = compare_calls(call, other, seed)
     return Report(

@@ -18,7 +18,7 @@ from gradproof.core.stencil import Stencil
 from gradproof.core.types import Flags, Indices, Matrix, Vector
 
 # Fewer columns than this are not worth grouping; groups must save this factor of the work.
-_WORTH, _GAIN = 3, 2
+_WORTH, _GAIN = 2, 2
 # How closely a group must agree, as a part of the tolerance: at least, where round-off allows, and at most.
 _CLOSEST, _CLOSE = 1e-4, 1e-2
 # How much of the round-off of one evaluation may remain in a difference.
@@ -40,8 +40,10 @@ def confirmed(stencil: Stencil, judgement: Judge, claimed: Matrix, rows: slice, 
         return None
     settled = np.zeros(inputs.size, dtype=np.bool_)
     for run in inputs.chunks(inputs.size):
-        group_of = colour(pattern[:, run])
-        if group_of is not None:
+        here = pattern[:, run]
+        if np.count_nonzero(here) <= len(here) and here.sum(axis=1).max(initial=0) <= 1:
+            settled[run] = _confirm_all(stencil, judgement, claimed, rows, run)
+        elif (group_of := colour(here)) is not None:
             claims = _Claims(claimed, pattern, run, group_of)
             for first in range(0, claims.count, length):
                 groups = slice(first, min(first + length, claims.count))
@@ -57,12 +59,10 @@ def colour(pattern: Flags) -> Indices | None:
     >>> colour(np.array([[1, 1, 0, 0], [0, 0, 1, 1]], dtype=bool)).tolist()
     [0, 1, 0, 1]
     """
-    width = pattern.shape[1]
-    most, needed = width // _GAIN, int(pattern.sum(axis=1).max(initial=0))
-    if needed > most:
+    height, width = pattern.shape
+    most = width // _GAIN
+    if np.count_nonzero(pattern) > most * height:  # some row is in more groups than that
         return None
-    if needed <= 1:  # as of a function of each element by itself
-        return np.repeat(np.intp(0), width)
     group_of = np.empty(width, dtype=np.intp)
     count = 0
     for alike in _disjoint(_by_pattern(pattern)):
@@ -121,6 +121,18 @@ class _Claims:
         return differences
 
 
+def _confirm_all(stencil: Stencil, judgement: Judge, claimed: Matrix, rows: slice, run: slice) -> bool:
+    """Whether a run of columns agrees that makes one group, as for a function of each element by itself."""
+    base, shift = stencil.problem.point[run], _weights(run.stop - run.start, stencil.problem.seed) * stencil.step[run]
+    points = np.stack([base + shift, base - shift])
+    above, below = stencil.attempt(points, run)[:, rows]
+    moved = points[0] - points[1]
+    closest = float((judgement.atol[run] * np.abs(moved)).min())
+    with np.errstate(invalid="ignore", over="ignore"):
+        residual = np.abs(above - below - claimed[:, run] @ moved)
+        return bool((residual <= _allowed(stencil.noise[rows], closest)).all())
+
+
 def _confirm(stencil: Stencil, judgement: Judge, claims: _Claims, rows: slice, groups: slice) -> Flags:
     """The columns of these groups that agree closely; False for all others of the run."""
     problem, count = stencil.problem, groups.stop - groups.start
@@ -141,10 +153,14 @@ def _confirm(stencil: Stencil, judgement: Judge, claims: _Claims, rows: slice, g
     with np.errstate(invalid="ignore"):
         residual = values[:count, rows] - values[count:, rows]
         residual -= claims.of(groups, moved)
-        closest = least[:, None]
-        allowed = np.minimum(np.maximum(_ROUND_OFF * stencil.noise[rows], _CLOSEST * closest), _CLOSE * closest)
+        allowed = _allowed(stencil.noise[rows], least[:, None])
         inside[columns] = np.all(np.abs(residual, out=residual) <= allowed, axis=1)[group]
     return inside
+
+
+def _allowed(noise: Vector, closest: Matrix | float) -> Matrix:
+    """How far off the differences may be, where `closest` is the smallest that the tolerance would bear."""
+    return np.minimum(np.maximum(_ROUND_OFF * noise, _CLOSEST * closest), _CLOSE * closest)
 
 
 @functools.lru_cache(maxsize=64)

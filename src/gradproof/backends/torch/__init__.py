@@ -16,7 +16,7 @@ from gradproof.backends.torch.modules import ModuleCall
 from gradproof.backends.torch.problem import TorchProblem
 from gradproof.backends.torch.second import DerivativeCall, NamedSecondProblem, connected, draw_cotangents
 from gradproof.backends.torch.state import preserved
-from gradproof.backends.torch.validate import differentiable, overlaps, validate_inputs
+from gradproof.backends.torch.validate import overlaps, validate_inputs
 from gradproof.core.problem import Mode, Problem
 
 framework = "torch"
@@ -84,8 +84,7 @@ def session(
     notes = _separate(call)
     if wrt is not None:
         select(call, wrt)
-    validate_inputs(call, who="gradproof.check", forward=False, warn_precision=False)
-    with preserved([tensor for _, tensor in differentiable(call)], call):
+    with preserved(validate_inputs(call, who="gradproof.check", forward=False, warn_precision=False), call):
         made = TorchSession(call, masked, notes)
         try:
             yield made

@@ -113,7 +113,8 @@ class preserved:  # noqa: N801 (used as a function, in a with statement)
             torch.set_grad_enabled(True)
 
     def __exit__(self, *_: object) -> None:
-        torch.set_grad_enabled(self._grad_mode)
+        if torch.is_grad_enabled() is not self._grad_mode:
+            torch.set_grad_enabled(self._grad_mode)
         if self._call is not None and self._call.keeper is not None:
             self._call.keeper.close()
             self._call.keeper = None

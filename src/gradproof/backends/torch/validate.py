@@ -22,8 +22,11 @@ def differentiable(call: Call) -> Iterator[tuple[int, torch.Tensor]]:
     return ((call.origins[i], call.flat[i]) for i in call.differentiable())
 
 
-def validate_inputs(call: Call, *, who: str, forward: bool, warn_precision: bool) -> None:
-    """Raise for inputs that cannot be checked, warn about low precision. `who` is the function the user called."""
+def validate_inputs(call: Call, *, who: str, forward: bool, warn_precision: bool) -> list[torch.Tensor]:
+    """The tensors under test. Raises for inputs that cannot be checked, warns about low precision.
+
+    `who` is the function the user called.
+    """
     if torch.is_inference_mode_enabled():
         raise RuntimeError(
             f"{who} was called inside torch.inference_mode(), where nothing has a graph: call it outside"
@@ -51,6 +54,7 @@ def validate_inputs(call: Call, *, who: str, forward: bool, warn_precision: bool
             raise ValueError(f"input {index} is {kind} tensor, which forward mode AD does not support in torch")
         if tensor.layout is not MKLDNN:
             _require_own_memory(index, values_of(tensor) if tensor.layout in LAYOUTS else tensor)
+    return [tensor for _, tensor in found]
 
 
 _KNOWN = LAYOUTS | {torch.strided, MKLDNN}
