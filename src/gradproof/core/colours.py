@@ -124,7 +124,8 @@ class _Claims:
 def _confirm_all(stencil: Stencil, judgement: Judge, claimed: Matrix, rows: slice, run: slice) -> bool:
     """Whether a run of columns agrees that makes one group, as for a function of each element by itself."""
     base, shift = stencil.problem.point[run], _weights(run.stop - run.start, stencil.problem.seed) * stencil.step[run]
-    points = np.stack([base + shift, base - shift])
+    points = np.empty((2, len(base)))
+    points[0], points[1] = base + shift, base - shift
     above, below = stencil.attempt(points, run)[:, rows]
     moved = points[0] - points[1]
     closest = float((judgement.atol[run] * np.abs(moved)).min())

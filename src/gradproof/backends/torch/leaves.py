@@ -63,7 +63,7 @@ class ArrayLeaf(Leaf):
     def _keep(self) -> None:
         self._view = (torch.view_as_real(self.memory) if self.block.parts == 2 else self.memory).numpy()
         self._original = self._view.copy()
-        self.base = self._original.reshape(-1).astype(np.float64)
+        self.base = self._original.reshape(-1).astype(np.float64, copy=False)
 
     def write(self, coordinates: Vector) -> None:
         np.copyto(self._view, coordinates.reshape(self._view.shape), casting="same_kind")
@@ -139,8 +139,8 @@ def make_leaf(tensor: torch.Tensor, position: int, block: Block, frame: Frame) -
     if isinstance(frame, MaskedFrame):
         return MaskedLeaf(tensor, position, block, frame, data_of(tensor))
     memory = values_of(tensor) if isinstance(frame, PatternFrame) else tensor.data
-    lazy = memory.is_conj() or memory.is_neg()
-    kind = ArrayLeaf if memory.device.type == "cpu" and memory.dtype in _NUMPY and not lazy else Leaf
+    plain = memory.is_cpu and memory.dtype in _NUMPY and not (memory.is_conj() or memory.is_neg())
+    kind = ArrayLeaf if plain else Leaf
     return kind(tensor, position, block, frame, memory)
 
 

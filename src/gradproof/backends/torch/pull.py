@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 from torch.autograd import Variable
 
 from gradproof.backends.torch.vmap import quiet_vmap, vmap_derivative
 from gradproof.core.problem import MisshapenGradientError
+
+_engine: Any = Variable._execution_engine  # pyright: ignore[reportPrivateUsage, reportAttributeAccessIssue]
 
 
 def pull(
@@ -24,7 +27,7 @@ def pull(
     backward, is left out.
     """
     try:
-        return Variable._execution_engine.run_backward(  # pyright: ignore[reportPrivateUsage, reportAttributeAccessIssue]
+        return _engine.run_backward(
             tuple(outputs),
             tuple(cotangents),
             True,  # retain_graph

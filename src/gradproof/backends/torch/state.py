@@ -77,7 +77,7 @@ class Generators:
             yield self._rewind_python
         if not self._memory or self._memory != _numpy_memory.read():
             yield self._rewind_numpy
-        if self._devices or not torch.equal(torch.get_rng_state(), self._torch):
+        if self._devices or torch.get_rng_state().numpy().tobytes() != self._torch.numpy().tobytes():
             yield self._rewind_torch
 
     def _rewind_python(self) -> None:
