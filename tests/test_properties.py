@@ -202,6 +202,52 @@ def test_gradcheck_fails_too(case: Wrong) -> None:
     assert not gradcheck(case.function, case.inputs(), check_forward_ad=forward, raise_exception=False)
 
 
+def with_many(function: Callable[[torch.Tensor], torch.Tensor]) -> Callable[..., Any]:
+    """A sine whose backward errs only where grad_output has many elements that are not zero."""
+    return sine_of(lambda g: function(g) if int((g != 0).sum()) > 1 else g)
+
+
+FLAT = {
+    "abs": sine_of(torch.abs),
+    "clamp": sine_of(lambda g: g.clamp(-9, 9)),
+    "not additive": sine_of(biggest),
+    "twice for many": with_many(lambda g: 2 * g),
+    "reversed": with_many(lambda g: g.flip(0)),
+    "expanded": tripled_if(lambda g: 0 in g.stride()),
+    "sliced": tripled_if(lambda g: g.storage_offset() > 0),
+    "no strides": sine_of(as_if_contiguous),
+    "overwritten": sine(overwriting_cotangent),
+    "noise": sine(lambda s, g: g * s[0].cos() + 1e-12 * torch.rand((), dtype=g.dtype) * g),
+}
+
+
+@pytest.mark.parametrize("size", [2, 3, 4, 5, 8])
+@pytest.mark.parametrize("name", FLAT)
+def test_slow_mode_sees_what_no_single_entry_shows(name: str, size: int) -> None:
+    """The rows of the Jacobian are right; the few vjps beside them are not, however few rows there are."""
+    with pytest.raises(GradcheckError):
+        gradcheck(FLAT[name], numbers(size))
+    assert gradcheck(sine(lambda s, g: g * s[0].cos()), numbers(size))
+
+
+def test_what_many_elements_give_together_is_the_sum_of_what_each_gives() -> None:
+    with pytest.raises(GradcheckError, match="many elements of grad_output together"):
+        gradcheck(FLAT["twice for many"], numbers(3))
+
+
+@pytest.mark.parametrize(("size", "most"), [(1, 3), (2, 5), (3, 6), (4, 7)])
+def test_slow_mode_pulls_no_more_often_than_it_must(size: int, most: int) -> None:
+    pulled = 0
+
+    def backward(s: Any, g: torch.Tensor) -> torch.Tensor:
+        nonlocal pulled
+        pulled += 1
+        return g * s[0].cos()
+
+    assert gradcheck(sine(backward), numbers(size))
+    assert pulled <= most
+
+
 RIGHT: dict[str, tuple[Callable[..., Any], tuple[tuple[int, ...], ...]]] = {
     "sine": (sine(lambda s, g: g * s[0].cos(), lambda s, t: t * s[0].cos()), ((2, 3),)),
     "sine of a copy": (sine(lambda s, g: g.clone().mul_(s[0].cos())), ((2, 3),)),

@@ -56,6 +56,27 @@ def test_moved_points_are_evaluated_one_by_one_and_together() -> None:
     np.testing.assert_array_equal(problem.point, x.detach().numpy())
 
 
+@pytest.mark.parametrize("count", [3, 30], ids=["loop", "batch"])
+@pytest.mark.parametrize("run", [slice(0, 4), slice(4, 7), slice(1, 3), slice(2, 6), slice(0, 7)], ids=str)
+def test_points_that_move_a_run_of_coordinates_are_as_if_they_were_whole(run: slice, count: int) -> None:
+    problem = problem_of(lambda x, y: x.sin() * y.sum() + y.prod(), numbers(4), numbers(3, seed=1))
+    rows = np.random.default_rng(0).normal(size=(count, run.stop - run.start))
+    whole = np.tile(problem.point, (count, 1))
+    whole[:, run] = rows
+    expected = [problem.evaluate(point) for point in whole]
+    np.testing.assert_allclose(problem.evaluate_many(rows, run), expected, atol=1e-14)
+
+
+def test_a_run_of_an_input_that_is_read_by_closure_is_not_trusted_to_a_batch() -> None:
+    y = numbers(3, seed=1)
+    problem = problem_of(lambda x, _: x.sin() * y.sum(), numbers(4), y)
+    rows = np.random.default_rng(0).normal(size=(30, 2))
+    whole = np.tile(problem.point, (30, 1))
+    whole[:, 4:6] = rows
+    expected = [problem.evaluate(point) for point in whole]
+    np.testing.assert_allclose(problem.evaluate_many(rows, slice(4, 6)), expected, atol=1e-14)
+
+
 def test_a_complex_derivative_is_the_real_jacobian_of_its_parts() -> None:
     z = numbers(1, dtype=torch.complex128)
     problem = problem_of(lambda z: z * z, z)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from array_problem import ArrayProblem
+from array_problem import ArrayProblem, Part
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -50,6 +50,20 @@ def test_many_questions_are_answered_row_by_row() -> None:
     np.testing.assert_array_equal(problem.jvp_many(np.eye(3)), matrix.T)
     np.testing.assert_array_equal(problem.evaluate_many(np.eye(3)), matrix.T)
     assert by_rows(problem.vjp, np.empty((0, 2)), 3).shape == (0, 3)
+
+
+def test_rows_may_hold_some_coordinates_only() -> None:
+    matrix = np.arange(8.0).reshape(2, 4)
+    problem = ArrayProblem(lambda x: matrix @ x, np.ones(4), matrix)
+    rows = np.array([[5.0, 6.0], [7.0, 8.0]])
+    whole = np.array([[1.0, 5.0, 6.0, 1.0], [1.0, 7.0, 8.0, 1.0]])
+    np.testing.assert_array_equal(problem.points(rows, slice(1, 3)), whole)
+    np.testing.assert_array_equal(problem.evaluate_many(rows, slice(1, 3)), whole @ matrix.T)
+
+
+def test_the_scale_of_a_point_is_never_zero() -> None:
+    problem = ArrayProblem(np.sin, np.array([3.0, -4.0, 0.0, 0.0]), inputs=[Part((2,)), Part((2,))])
+    np.testing.assert_array_equal(problem.scale, [3.0, 4.0, 1.0, 1.0])
 
 
 def test_the_shared_answers_are_asked_for_once() -> None:

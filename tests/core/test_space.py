@@ -101,6 +101,7 @@ def test_magnitude_of_chunks_is_the_magnitude_of_the_whole(length: int) -> None:
         ([-np.inf, 2.0], [0.1 * np.sqrt(2.0), 2.0]),
         ([1e300, 0.0], [1e300, 0.1 * 1e300 / np.sqrt(2.0)]),
         ([1e-300, 0.0], [1e-300, 0.1 * 1e-300 / np.sqrt(2.0)]),
+        ([1e300, np.inf], [1e300, 0.1 * 1e300 / np.sqrt(2.0)]),
     ],
 )
 def test_typical_size_is_not_fooled_by_zeros_and_infinities(values: list[float], typical: list[float]) -> None:
@@ -159,6 +160,15 @@ def test_round_touches_only_the_blocks_of_low_precision() -> None:
     points = np.full((2, 3), 0.1)
     single = float(np.float32(0.1))
     assert rounded_to(row, points).tolist() == [[0.1, single, 0.1]] * 2
+
+
+@pytest.mark.parametrize("run", [slice(0, 2), slice(1, 4), slice(2, 5), slice(3, 5)], ids=str)
+def test_round_of_some_coordinates_is_the_round_of_the_whole(run: slice) -> None:
+    row = space("input", Part((2,)), Part((3,), eps=SINGLE))
+    values = np.array([0.1, 0.2, 0.3, 0.4, 0.7])
+    piece = values[run].copy()
+    row.round_in_place(piece, run)
+    np.testing.assert_array_equal(piece, rounded_to(row, values)[run])
 
 
 def test_a_block_of_some_elements_names_them_by_their_place_in_the_shape() -> None:

@@ -11,7 +11,7 @@ from gradproof.core.finding import Finding, Status
 from gradproof.core.options import Options
 from gradproof.core.problem import Mode, Problem, Trials
 from gradproof.core.space import Space
-from gradproof.core.types import Vector
+from gradproof.core.types import Matrix, Vector
 from gradproof.properties.trials import constant, scales, trials
 
 # Noise in a backward may be this much larger than it was seen to be.
@@ -60,6 +60,18 @@ def _take_apart(problem: Problem, options: Options) -> Iterator[Finding]:
         yield _broken(
             problem.inputs, want, got, "the sum of two grad_outputs must give the sum of the gradients", _HINT
         )
+    elif problem.rows is not None:
+        yield from _against_rows(problem, problem.rows, first, slack)
+
+
+def _against_rows(problem: Problem, rows: Matrix, gradient: Vector, slack: Vector) -> Iterator[Finding]:
+    """A backward may take one element of grad_output at a time for something else than many."""
+    with np.errstate(all="ignore"):
+        want = problem.cotangent @ rows
+        largest = largest_of(np.abs(problem.cotangent) @ np.abs(rows))
+    if not is_sum(gradient, want, largest, problem, slack * len(rows)):
+        law = "many elements of grad_output together must give the sum of what each gives by itself"
+        yield _broken(problem.inputs, want, gradient, law, _HINT)
 
 
 def _pushforward(problem: Problem, options: Options) -> Iterator[Finding]:

@@ -10,7 +10,7 @@ answers follow from one another, so one comparison settles all questions; only i
                                zero is among them
 
 Where every row of the Jacobian is known, what each vjp must give is known too: additivity is no question of its own,
-the last cotangent is v itself, and so the shared answer need not be there.
+and the shared answer need not be there.
 
 Scales are powers of two, so that in the first of them even the last bit must agree. Where another order of memory is
 another order of summation, it need not, and the first is asked once more in contiguous memory.
@@ -18,6 +18,7 @@ another order of summation, it need not, and the first is asked once more in con
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,6 +30,8 @@ from gradproof.core.problem import Layout, Problem, Trials
 from gradproof.core.types import Matrix, Vector
 
 _HALF = 2.0**-12
+# How many powers of two take turns.
+_POWERS = 4
 # Layouts with memory between or beside the elements, or in another order, those first.
 _ARRANGED = (Layout.TRANSPOSED, Layout.CHANNELS_LAST, Layout.SLICED)
 
@@ -73,19 +76,27 @@ def _with_rows(problem: Problem, rows: Matrix, options: Options) -> Trials:
     """Every vjp is a sum of known rows: is it, in any layout, for any scale, and each time?"""
     (large, small), layouts = _asked(problem, options)
     arranged = [layout for layout in _ARRANGED if layout in layouts] or [Layout.CONTIGUOUS]
-    v = probe = _Sum(problem.cotangent, rows, problem, options)
-    answers = [_Answer(v, 1.0, problem.pullback)] if problem.is_pulled else []
-    answers += [_Answer(v, 1.0, problem.vjp_in(v.cotangent, layout)) for layout in arranged[1:]]
-    c = _Sum(constant(problem), rows, problem, options)
-    if not answers:  # memory has gaps, but no other order: a cotangent that is the same everywhere shows as much
-        probe = c
-    expanded = problem.vjp_in(small * c.cotangent, _if_possible(Layout.EXPANDED, layouts))
-    answers.append(_Answer(c, small, expanded))
+    probe = _Sum(problem.cotangent if problem.is_pulled else _powers(problem), rows, problem, options)
+    same = _Sum(-constant(problem), rows, problem, options)  # of the other sign than the first cotangent begins with
     watched = problem.watched_vjp(-large * probe.cotangent, arranged[0])
     first = _Answer(probe, -large, watched.gradient)
+    answers = [_Answer(probe, 1.0, problem.vjp_in(probe.cotangent, layout)) for layout in arranged[1:]]
+    answers += [_Answer(same, small, problem.vjp_in(small * same.cotangent, _if_possible(Layout.EXPANDED, layouts)))]
+    if problem.is_pulled:
+        answers.append(_Answer(probe, 1.0, problem.pullback))
     agree = all(answer.is_right for answer in (first, *answers))
-    exact = any(first.repeats(answer) for answer in answers) or (agree and _is_repeatable(problem, large))
-    return Trials(exact, agree, watched.overwritten)
+    exact = first.is_exact or any(first.repeats(answer) for answer in answers)
+    return Trials(exact or (agree and _is_repeatable(problem, large)), agree, watched.overwritten)
+
+
+def _powers(problem: Problem) -> Vector:
+    """The shared cotangent with other magnitudes, powers of two: times a row, they round nothing."""
+    return np.copysign(_magnitudes(problem.outputs.size), problem.cotangent)
+
+
+@functools.lru_cache(maxsize=64)
+def _magnitudes(size: int) -> Vector:
+    return np.exp2(np.arange(size) % _POWERS - 1.0)
 
 
 class _Sum:
@@ -121,6 +132,11 @@ class _Answer:
     sum: _Sum
     factor: float
     gradient: Vector
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether this is the sum of the rows to the last bit, as where each input has one row that is not zero."""
+        return bool((self.gradient == self.factor * self.sum.expected).all())
 
     @property
     def is_right(self) -> bool:
