@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -122,3 +123,31 @@ def test_single_precision_complex(dtype: torch.dtype) -> None:
     z = numbers(4, dtype=dtype)
     assert check_low(lambda z: z * z, (z,))
     assert not check_low(lambda z: z * z.detach(), (z,))
+
+
+def encoding(frequency: float, factor: float) -> Callable[[torch.Tensor], torch.Tensor]:
+    """sin(w x), as in the encoding of positions, by a kernel that knows single precision only."""
+
+    class Encoding(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+            if x.dtype is not torch.float32:
+                raise TypeError(f"expected float32, got {x.dtype}")
+            ctx.save_for_backward(x)
+            return torch.sin(frequency * x)
+
+        @staticmethod
+        def backward(ctx: Any, cotangent: torch.Tensor) -> torch.Tensor:
+            (x,) = ctx.saved_tensors
+            return factor * frequency * cotangent * torch.cos(frequency * x)
+
+    return Encoding.apply
+
+
+@pytest.mark.parametrize("octave", range(8))
+@pytest.mark.parametrize("seed", range(3))
+def test_the_encoding_of_positions_is_judged_at_high_frequencies_too(octave: int, seed: int) -> None:
+    x = (torch.rand(5, generator=torch.Generator().manual_seed(seed)) + 0.1).requires_grad_()
+    frequency = 2.0**octave * math.pi
+    assert gradproof.check(encoding(frequency, 1.0), x, modes="reverse").ok
+    assert gradproof.check(encoding(frequency, 2.0), x, modes="reverse").verdict is gradproof.Verdict.FAIL

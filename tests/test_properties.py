@@ -207,6 +207,10 @@ def with_many(function: Callable[[torch.Tensor], torch.Tensor]) -> Callable[...,
     return sine_of(lambda g: function(g) if int((g != 0).sum()) > 1 else g)
 
 
+def noisy(g: torch.Tensor) -> torch.Tensor:
+    return 1.0 + 1e-9 * torch.rand((), dtype=g.dtype)
+
+
 FLAT = {
     "abs": sine_of(torch.abs),
     "clamp": sine_of(lambda g: g.clamp(-9, 9)),
@@ -216,18 +220,54 @@ FLAT = {
     "expanded": tripled_if(lambda g: 0 in g.stride()),
     "sliced": tripled_if(lambda g: g.storage_offset() > 0),
     "no strides": sine_of(as_if_contiguous),
+    "twice for many, nearly": with_many(lambda g: 1.009 * g),
     "overwritten": sine(overwriting_cotangent),
+    "overwritten where contiguous": sine(lambda s, g: overwriting_cotangent(s, g.contiguous())),
+    "noise where contiguous": sine(lambda s, g: g * s[0].cos() * (noisy(g) if g.is_contiguous() else 1.0)),
     "noise": sine(lambda s, g: g * s[0].cos() + 1e-12 * torch.rand((), dtype=g.dtype) * g),
 }
 
 
-@pytest.mark.parametrize("size", [2, 3, 4, 5, 8])
+SHAPES = [(2,), (3,), (4,), (5,), (8,), (100,), (2, 2), (2, 3), (5, 5), (2, 3, 2, 2)]
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("name", FLAT)
-def test_slow_mode_sees_what_no_single_entry_shows(name: str, size: int) -> None:
+def test_slow_mode_sees_what_no_single_entry_shows(name: str, shape: tuple[int, ...]) -> None:
     """The rows of the Jacobian are right; the few vjps beside them are not, however few rows there are."""
     with pytest.raises(GradcheckError):
-        gradcheck(FLAT[name], numbers(size))
-    assert gradcheck(sine(lambda s, g: g * s[0].cos()), numbers(size))
+        gradcheck(FLAT[name], numbers(*shape))
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("fast_mode", [False, True])
+def test_right_functions_of_these_shapes_pass(shape: tuple[int, ...], fast_mode: bool) -> None:
+    assert gradcheck(sine(lambda s, g: g * s[0].cos()), numbers(*shape), fast_mode=fast_mode)
+    assert gradcheck(lambda x: x.softmax(0).cumsum(-1), numbers(*shape), fast_mode=fast_mode)
+
+
+def test_a_small_gradient_beside_a_large_one_is_judged_by_itself() -> None:
+    function = custom(lambda a, b: 1e6 * a + b, lambda s, g: (1e6 * g, g.abs()))
+    with pytest.raises(GradcheckError, match="-1 times the grad_output"):
+        gradcheck(function, (numbers(2, 3), numbers(2, 3, seed=1)))
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+@pytest.mark.parametrize("values", [(705.0, 706.0), (-700.0, 1.0)])
+def test_gradients_near_the_end_of_the_range_raise_no_warning(values: tuple[float, float]) -> None:
+    assert gradcheck(torch.exp, torch.tensor(values, dtype=torch.float64, requires_grad=True))
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_an_infinite_input_raises_no_warning() -> None:
+    x = torch.tensor([1.0, torch.inf], dtype=torch.float64, requires_grad=True)
+    assert gradcheck(lambda x: x.clamp(-5, 5), x)
+
+
+def test_modes_that_agree_on_tiny_numbers_do_not_contradict_each_other() -> None:
+    x = torch.tensor([1e-200, 2e-200, -1e-200], dtype=torch.float64, requires_grad=True)
+    report = check(lambda x: torch.ones(2, 3, dtype=x.dtype) @ x * 0.1, x)
+    assert report.ok, str(report)
 
 
 def test_what_many_elements_give_together_is_the_sum_of_what_each_gives() -> None:

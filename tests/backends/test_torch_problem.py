@@ -67,6 +67,23 @@ def test_points_that_move_a_run_of_coordinates_are_as_if_they_were_whole(run: sl
     np.testing.assert_allclose(problem.evaluate_many(rows, run), expected, atol=1e-14)
 
 
+def test_inputs_that_no_point_moves_are_single_in_a_batch_that_is_trusted() -> None:
+    batched = 0
+
+    def function(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        nonlocal batched
+        batched += torch._C._functorch.is_batchedtensor(x) and not torch._C._functorch.is_batchedtensor(y)
+        return x.sin() * y.sum()
+
+    problem = problem_of(function, numbers(4), numbers(3, seed=1))
+    points = np.tile(problem.point, (30, 1))
+    points[:, :4] += np.random.default_rng(0).normal(size=(30, 4))
+    for _ in range(2):
+        expected = np.sin(points[:, :4]) * points[:, 4:].sum(axis=1, keepdims=True)
+        np.testing.assert_allclose(problem.evaluate_many(points), expected, atol=1e-14)
+    assert batched == 2
+
+
 def test_a_run_of_an_input_that_is_read_by_closure_is_not_trusted_to_a_batch() -> None:
     y = numbers(3, seed=1)
     problem = problem_of(lambda x, _: x.sin() * y.sum(), numbers(4), y)

@@ -152,3 +152,28 @@ def test_some_rows_and_few_groups_at_a_time_give_the_same() -> None:
     assert settled is not None
     assert not settled[20]
     assert settled.any()
+
+
+FORGOTTEN = {
+    "a sum of small multiples": lambda x: np.arange(1.0, len(x) + 1) @ x,
+    "an equal sum": lambda x: x.sum(),
+    "a difference": lambda x: 5 * x[0] - 3 * x[1],
+    "a product": lambda x: np.prod(x),
+    "a product with a square": lambda x: np.prod(x) * x[-1],
+    "a quotient": lambda x: x[0] / x[1] ** 2,
+    "a quotient of powers": lambda x: x[0] ** 5 / x[1] ** 3,
+}
+
+
+@pytest.mark.parametrize("size", range(2, 9))
+@pytest.mark.parametrize("name", FORGOTTEN)
+def test_errors_that_are_small_multiples_of_each_other_do_not_cancel(name: str, size: int) -> None:
+    """A claim that forgets a term is wrong in every column at once, by numbers with simple ratios."""
+    for point in (np.ones(size), POINT[:size]):
+        for seed in range(3):
+            diagonal_only = ArrayProblem(
+                lambda x: np.sin(x) + FORGOTTEN[name](x), point, np.diag(np.cos(point)), seed=seed
+            )
+            assert found(diagonal_only), (name, size, seed)
+            nothing = ArrayProblem(FORGOTTEN[name], point, np.zeros((1, size)), seed=seed)
+            assert found(nothing), (name, size, seed)

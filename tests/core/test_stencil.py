@@ -116,6 +116,24 @@ def test_the_error_bar_bounds_the_error_in_single_precision(seed: int) -> None:
     assert (np.abs(value - single / np.cosh(single * point) ** 2) <= error).all()
 
 
+@pytest.mark.parametrize("frequency", [1e5, 1e6, 1e7, 1e8, 1e9])
+@pytest.mark.parametrize("seed", range(4))
+def test_a_fast_oscillation_is_measured_by_its_own_length(frequency: float, seed: int) -> None:
+    """From afar, the quotients of a fast oscillation agree with each other on something else."""
+    point = np.random.default_rng(seed).uniform(0.2, 1.0, 3)
+    stencil = Stencil(ArrayProblem(lambda x: np.sin(frequency * x), point))
+    estimate = stencil.measure([0, 1, 2], lambda value: 1e-6 * (1.0 + np.abs(value)))
+    true = np.diag(frequency * np.cos(frequency * point))
+    off = np.abs(estimate.value - true)
+    assert (off <= estimate.error + 1e-5 * frequency).all()
+    assert (off <= 1e-4 * frequency).all()
+
+
+def test_a_function_of_ordinary_length_is_not_asked_for_its_own() -> None:
+    problem = ArrayProblem(np.sin, np.ones(1))
+    assert Stencil(problem).measure([0], lambda value: 1e-6 * np.abs(value)).evaluations == 14
+
+
 def test_a_function_that_varies_faster_than_its_point_is_large_is_resolved() -> None:
     estimate = measure(np.sin, 1e6)
     assert abs(estimate.value[0, 0] - np.cos(1e6)) <= 1e-8

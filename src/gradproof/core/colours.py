@@ -41,7 +41,7 @@ def confirmed(stencil: Stencil, judgement: Judge, claimed: Matrix, rows: slice, 
     settled = np.zeros(inputs.size, dtype=np.bool_)
     for run in inputs.chunks(inputs.size):
         here = pattern[:, run]
-        if np.count_nonzero(here) <= len(here) and here.sum(axis=1).max(initial=0) <= 1:
+        if _is_one_group(here):
             settled[run] = _confirm_all(stencil, judgement, claimed, rows, run)
         elif (group_of := colour(here)) is not None:
             claims = _Claims(claimed, pattern, run, group_of)
@@ -49,6 +49,11 @@ def confirmed(stencil: Stencil, judgement: Judge, claimed: Matrix, rows: slice, 
                 groups = slice(first, min(first + length, claims.count))
                 settled[run] |= _confirm(stencil, judgement, claims, rows, groups)
     return settled
+
+
+def _is_one_group(pattern: Flags) -> bool:
+    """Whether no row has two columns, as for a function of each element by itself."""
+    return bool(np.count_nonzero(pattern) <= len(pattern) and pattern.sum(axis=1).max(initial=0) <= 1)
 
 
 def colour(pattern: Flags) -> Indices | None:
@@ -122,14 +127,14 @@ class _Claims:
 
 
 def _confirm_all(stencil: Stencil, judgement: Judge, claimed: Matrix, rows: slice, run: slice) -> bool:
-    """Whether a run of columns agrees that makes one group, as for a function of each element by itself."""
+    """Whether a run of columns agrees that makes one group: `_confirm`, without the work of telling groups apart."""
     base, shift = stencil.problem.point[run], _weights(run.stop - run.start, stencil.problem.seed) * stencil.step[run]
     points = np.empty((2, len(base)))
     points[0], points[1] = base + shift, base - shift
     above, below = stencil.attempt(points, run)[:, rows]
-    moved = points[0] - points[1]
-    closest = float((judgement.atol[run] * np.abs(moved)).min())
     with np.errstate(invalid="ignore", over="ignore"):
+        moved = points[0] - points[1]
+        closest = float((judgement.atol[run] * np.abs(moved)).min())
         residual = np.abs(above - below - claimed[:, run] @ moved)
         return bool((residual <= _allowed(stencil.noise[rows], closest)).all())
 
@@ -146,12 +151,11 @@ def _confirm(stencil: Stencil, judgement: Judge, claims: _Claims, rows: slice, g
     above, below = base[columns] + shift, base[columns] - shift
     points[group, columns] = above
     points[group + count, columns] = below
-    moved = np.zeros(len(inside))
-    moved[columns] = above - below
     values = stencil.attempt(points, run)
-    least = np.full(count, np.inf)
-    np.minimum.at(least, group, (judgement.atol[run] * np.abs(moved))[columns])
-    with np.errstate(invalid="ignore"):
+    moved, least = np.zeros(len(inside)), np.full(count, np.inf)
+    with np.errstate(invalid="ignore", over="ignore"):
+        moved[columns] = above - below
+        np.minimum.at(least, group, (judgement.atol[run] * np.abs(moved))[columns])
         residual = values[:count, rows] - values[count:, rows]
         residual -= claims.of(groups, moved)
         allowed = _allowed(stencil.noise[rows], least[:, None])
@@ -166,9 +170,12 @@ def _allowed(noise: Vector, closest: Matrix | float) -> Matrix:
 
 @functools.lru_cache(maxsize=64)
 def _weights(size: int, seed: int) -> Vector:
-    """Random signs, and magnitudes evenly spread over [0.5, 1.5], so that no two are alike, in random order."""
-    generator = np.random.default_rng(seed)
-    magnitude = 0.5 + (generator.permutation(size) + 0.5) / size
+    """Random signs, and magnitudes spread over [0.5, 1.5] in random order, one in each of `size` equal parts of it.
+
+    Their digits are random too: errors as they happen to be, multiples of one another, cancel in no sum of them.
+    """
+    generator = np.random.default_rng((seed, size))
+    magnitude = 0.5 + (generator.permutation(size) + generator.uniform(0.1, 0.9, size)) / size
     magnitude[generator.random(size) < 0.5] *= -1.0
     magnitude.flags.writeable = False
     return magnitude

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from gradproof.core.norm import norm
 from gradproof.core.options import Options
 from gradproof.core.problem import Problem
 from gradproof.core.types import Vector
@@ -28,16 +29,20 @@ def dust(problem: Problem) -> Vector:
 def forgiven(problem: Problem, options: Options, gradient: Vector) -> Vector:
     """What a gradient for a cotangent as large as the shared one may be off by, if it should be this.
 
-    That is noise, dust, and the tolerances, where they were given.
+    That is noise, dust, and the tolerances, where they were given: relative to the largest gradient of each input.
     """
-    tolerance = (options.atol or 0.0) + (options.rtol or 0.0) * largest_of(gradient)
-    return options.nondet_tol + dust(problem) + tolerance
+    allowed = options.nondet_tol + dust(problem) + (options.atol or 0.0)
+    if options.rtol:
+        for block in problem.inputs.blocks:
+            allowed[block.slice] += options.rtol * largest_of(gradient[block.slice])
+    return allowed
 
 
 def weight(problem: Problem) -> float:
     """The size of the outputs, each as much as the shared cotangent weighs it."""
     value = np.where(np.isfinite(problem.value), problem.value, 0.0)
-    return float(np.linalg.norm(problem.cotangent * value))
+    with np.errstate(over="ignore"):
+        return norm(problem.cotangent * value)
 
 
 def _eps(problem: Problem) -> float:

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from gradproof.core.norm import norm
 from gradproof.core.problem import Problem, random_probe
 from gradproof.core.stencil import Stencil, rungs, settle
 from gradproof.core.types import Flags, Vector
@@ -138,7 +139,3 @@ def compare(problem: Problem, survey: Survey, cotangent: Vector, pullback: Vecto
     noise = CONFIDENCE * norm(v * e)
     round_off = _ROUND_OFF * (problem.outputs.coarsest_eps * norm(left) + problem.inputs.coarsest_eps * norm(right))
     return Aim(cotangent, float(left.sum() - right.sum()), noise + round_off)
-
-
-def norm(values: Vector) -> float:
-    return math.sqrt(float(values @ values))

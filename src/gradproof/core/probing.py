@@ -19,8 +19,9 @@ from gradproof.core.entries import STRETCH, Comparison, Suspects, compare_entrie
 from gradproof.core.finding import Status
 from gradproof.core.judge import Judge, judge
 from gradproof.core.locate import halve
+from gradproof.core.norm import norm
 from gradproof.core.options import Options
-from gradproof.core.probe import CONFIDENCE, Aim, Survey, aim, compare, draw_direction, norm
+from gradproof.core.probe import CONFIDENCE, Aim, Survey, aim, compare, draw_direction
 from gradproof.core.problem import Mode, Problem
 from gradproof.core.space import Block
 from gradproof.core.stencil import Stencil, rungs

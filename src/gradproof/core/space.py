@@ -19,12 +19,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from gradproof.core.lazy import lazy
+from gradproof.core.norm import norm
 from gradproof.core.types import Indices, Matrix, Vector
 
 _FLOAT64 = 2.0**-52
 _LARGE = 64
-# Sums of squares below this may have lost digits.
-_TINY = 1e-280
 _PART_NAMES = {1: ("",), 2: ("real part", "imaginary part")}
 
 
@@ -213,12 +212,11 @@ class Space:
 
 def _rms(sizes: Vector) -> float:
     """The root of the mean square; what is not finite becomes zero first, in place."""
-    total = float(np.vdot(sizes, sizes))
-    if _TINY < total < math.inf:
-        return math.sqrt(total / len(sizes))
-    sizes[~np.isfinite(sizes)] = 0.0
-    largest = float(sizes.max(initial=0.0))
-    return largest * math.sqrt(np.square(sizes / largest).mean()) if largest else 0.0
+    length = norm(sizes)
+    if not length < math.inf:
+        sizes[~np.isfinite(sizes)] = 0.0
+        length = norm(sizes)
+    return length / math.sqrt(len(sizes) or 1)
 
 
 def _round_to(values: Vector, eps: float) -> Vector:

@@ -13,14 +13,14 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from gradproof.core.lazy import lazy
 from gradproof.core.problem import ALL, OutputChangedError, Problem
 from gradproof.core.space import filled
-from gradproof.core.types import Indices, Matrix, Vector
+from gradproof.core.types import Flags, Indices, Matrix, Vector
 
 Tolerance = Callable[[Matrix], Matrix]
 """How large an error bar may be, given the values."""
@@ -33,6 +33,8 @@ _UNEVEN = (1.0, 1.19, 0.87, 1.13, 0.91, 1.23, 0.83)
 _HALF = 2.0**-12
 # A bend of this many times the round-off is no round-off.
 _BENT = 4.0
+# A length is short if it is less than this part of the scale; a step should be this many numbers long.
+_SHORT, _FEW = 0.125, 16.0
 # A value sees a difference clearly if its error bar is at most this part of it.
 _CLEAR = 0.1
 
@@ -151,10 +153,15 @@ class Stencil:
             with np.errstate(invalid="ignore"):
                 open_ = ~np.isfinite(value) if climb.last_resort else ~(error <= tolerance(value))
             missing = np.flatnonzero((open_ & reachable).any(axis=1))
+            if climb.own_length and len(missing):
+                climb, missing = self._shortened(climb, index, missing, rows_of)
             for eps in np.unique(self.eps[index[missing]]):
                 rows = missing[self.eps[index[missing]] == eps]
                 new_value, new_error = self._measure(climb, index[rows], float(eps), rows_of, stretch)
-                better = open_[rows] & ~(new_error >= error[rows])
+                better = ~(new_error >= error[rows])
+                if climb.own_length:  # it was nearer
+                    better |= _contradicts(new_value, new_error, value[rows], error[rows])
+                better &= open_[rows]
                 value[rows] = np.where(better, new_value, value[rows])
                 error[rows] = np.where(better, new_error, error[rows])
         if self.refusal is not None and not np.isfinite(value[:, reachable]).all():
@@ -196,9 +203,31 @@ class Stencil:
         yield _Climb(self._central, self.scale, order=2)
         yield _Climb(self._central, tight, order=2)
         yield _Climb(self._central, np.minimum(1.0, self.scale), order=2)  # sin(x) at x = 1e6 varies over 1
+        yield _Climb(self._central, self.scale, order=2, own_length=True)  # sin(1e7 x) at x = 1
         yield _Climb(self._central, 2.0**-13 * tight, order=2, last_resort=True)  # arcsin(x) at x = 1 - 1e-8
         yield _Climb(self._one_sided, tight, order=1, last_resort=True)
         yield _Climb(self._one_sided, -tight, order=1, last_resort=True)
+
+    def _shortened(
+        self, climb: _Climb, index: Indices, missing: Indices, outputs: slice | Indices
+    ) -> tuple[_Climb, Indices]:
+        """A climb with steps as long as the function takes to change by its own size; and for which columns.
+
+        That is, for those along which it changes that fast. No step is shorter than a few of the numbers that the
+        coordinate can be stored in.
+        """
+        columns = index[missing]
+        finest = 2.0 ** -np.array([rungs(float(eps))[-1] for eps in self.eps[columns]])
+        steps = [stretch * self.scale[columns] * finest for stretch in (1.0, 3.3)]  # where one is a whole wave long
+        size = self.problem.outputs.typical(self.problem.value)[outputs]
+        with np.errstate(all="ignore"):
+            steepness = np.abs([self._central(columns, step)[:, outputs] for step in steps]) / size
+            length = 1.0 / np.max(steepness, axis=(0, 2), initial=0.0, where=np.isfinite(steepness))
+            length = np.maximum(length, _FEW * self.eps[columns] / finest * np.abs(self.problem.point[columns]))
+        short = length < _SHORT * self.scale[columns]
+        scale = climb.scale.copy()
+        scale[columns[short]] = length[short]
+        return replace(climb, scale=scale), missing[short]
 
     def profile(self, column: int, offsets: Vector, output: int) -> tuple[Vector, Vector]:
         """One output along one coordinate: where that coordinate came to lie, and the values there."""
@@ -286,13 +315,15 @@ class Stencil:
 class _Climb:
     """How the rungs of a ladder are taken: a difference quotient, its order, and the scale of its steps.
 
-    A last resort is for columns that have no finite value otherwise.
+    A last resort is for columns that have no finite value otherwise. With `own_length`, the scale is shortened to the
+    length over which the function changes.
     """
 
     quotient: Callable[[Indices, Vector], Matrix]
     scale: Vector
     order: int
     last_resort: bool = False
+    own_length: bool = False
 
 
 def _only(problem: Problem) -> float | None:
@@ -341,6 +372,13 @@ def extrapolate(values: Matrix, floors: Matrix, sizes: Sequence[float], order: i
     return limits, errors
 
 
+def _contradicts(value: Matrix, error: Matrix, other: Matrix, bar: Matrix) -> Flags:
+    """Where a value that was seen clearly cannot be reconciled with the other one."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        apart = np.abs(other - value)
+        return (apart > bar + error) & (error <= _CLEAR * apart)
+
+
 def settle(values: Matrix, floors: Matrix, sizes: Sequence[float], order: int) -> tuple[Matrix, Matrix]:
     """The best value and its error bar from a ladder of quotients, coarse to fine along the first axis.
 
@@ -354,8 +392,6 @@ def settle(values: Matrix, floors: Matrix, sizes: Sequence[float], order: int) -
         error: Matrix = errors[-1]
         for rung in range(len(limits) - 2, -1, -1):
             coarser, bar = limits[rung], errors[rung]
-            apart = np.abs(coarser - value)
-            contradicted = (apart > bar + error) & (error <= _CLEAR * apart)
-            take = (bar < error) & ~contradicted
+            take = (bar < error) & ~_contradicts(value, error, coarser, bar)
             value, error = np.where(take, coarser, value), np.where(take, bar, error)
     return value, error

@@ -8,6 +8,7 @@ import numpy as np
 
 from gradproof.core.compare import weight
 from gradproof.core.finding import Finding, Status
+from gradproof.core.norm import norm
 from gradproof.core.options import Options
 from gradproof.core.problem import Mode, Problem
 
@@ -17,11 +18,11 @@ _ROUND_OFF = 1e3
 
 def adjoint(problem: Problem, options: Options) -> Iterator[Finding]:
     """The answers to the shared cotangent and tangent fit together. Costs nothing: both are known by now."""
-    if not problem.has_graph or len(options.modes) < len(Mode):
+    if not problem.has_graph or Mode.REVERSE not in options.modes or Mode.FORWARD not in options.modes:
         return
     with np.errstate(invalid="ignore"):
         left, right = problem.cotangent * problem.pushforward, problem.pullback * problem.tangent
-        size = np.linalg.norm(left) + np.linalg.norm(right)
+        size = norm(left) + norm(right)
         gap = abs(float(left.sum() - right.sum()))
     eps = max(problem.inputs.coarsest_eps, problem.outputs.coarsest_eps)
     allowed = max(eps**0.6, options.rtol or 0.0) * float(size) + _ROUND_OFF * eps * weight(problem)

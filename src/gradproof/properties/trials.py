@@ -30,8 +30,8 @@ from gradproof.core.problem import Layout, Problem, Trials
 from gradproof.core.types import Matrix, Vector
 
 _HALF = 2.0**-12
-# How many powers of two take turns.
-_POWERS = 4
+# How many powers of two take turns: a prime, so that few shapes have the same ones in another order of memory.
+_POWERS = 7
 # Layouts with memory between or beside the elements, or in another order, those first.
 _ARRANGED = (Layout.TRANSPOSED, Layout.CHANNELS_LAST, Layout.SLICED)
 
@@ -76,8 +76,8 @@ def _with_rows(problem: Problem, rows: Matrix, options: Options) -> Trials:
     """Every vjp is a sum of known rows: is it, in any layout, for any scale, and each time?"""
     (large, small), layouts = _asked(problem, options)
     arranged = [layout for layout in _ARRANGED if layout in layouts] or [Layout.CONTIGUOUS]
-    probe = _Sum(problem.cotangent if problem.is_pulled else _powers(problem), rows, problem, options)
-    same = _Sum(-constant(problem), rows, problem, options)  # of the other sign than the first cotangent begins with
+    probe = RowSum(problem.cotangent if problem.is_pulled else _powers(problem), rows, problem, options)
+    same = RowSum(-constant(problem), rows, problem, options)  # of the other sign than the first cotangent begins with
     watched = problem.watched_vjp(-large * probe.cotangent, arranged[0])
     first = _Answer(probe, -large, watched.gradient)
     answers = [_Answer(probe, 1.0, problem.vjp_in(probe.cotangent, layout)) for layout in arranged[1:]]
@@ -85,7 +85,7 @@ def _with_rows(problem: Problem, rows: Matrix, options: Options) -> Trials:
     if problem.is_pulled:
         answers.append(_Answer(probe, 1.0, problem.pullback))
     agree = all(answer.is_right for answer in (first, *answers))
-    exact = first.is_exact or any(first.repeats(answer) for answer in answers)
+    exact = first.is_exact or (problem.is_pulled and first.repeats(answers[-1]))
     return Trials(exact or (agree and _is_repeatable(problem, large)), agree, watched.overwritten)
 
 
@@ -96,10 +96,12 @@ def _powers(problem: Problem) -> Vector:
 
 @functools.lru_cache(maxsize=64)
 def _magnitudes(size: int) -> Vector:
-    return np.exp2(np.arange(size) % _POWERS - 1.0)
+    magnitudes = np.exp2(np.arange(size) % _POWERS - 1.0)
+    magnitudes.flags.writeable = False
+    return magnitudes
 
 
-class _Sum:
+class RowSum:
     """The gradient for a cotangent, from the rows of the Jacobian."""
 
     def __init__(self, cotangent: Vector, rows: Matrix, problem: Problem, options: Options) -> None:
@@ -129,14 +131,14 @@ class _Sum:
 class _Answer:
     """The gradient for a multiple of a cotangent."""
 
-    sum: _Sum
+    sum: RowSum
     factor: float
     gradient: Vector
 
     @property
     def is_exact(self) -> bool:
         """Whether this is the sum of the rows to the last bit, as where each input has one row that is not zero."""
-        return bool((self.gradient == self.factor * self.sum.expected).all())
+        return _is_multiple(self.gradient, self.factor, self.sum.expected)
 
     @property
     def is_right(self) -> bool:
@@ -144,19 +146,17 @@ class _Answer:
 
     def repeats(self, other: _Answer) -> bool:
         """Whether the other is the same multiple of this as the cotangents are, to the last bit."""
-        if self.sum is not other.sum:
-            return False
-        return bool((self.gradient == (self.factor / other.factor) * other.gradient).all())
+        return _is_multiple(self.gradient, self.factor / other.factor, other.gradient)
 
 
 def _with_probe(problem: Problem, options: Options) -> Trials:
     """All that is known is the answer to the shared cotangent."""
     (large, small), layouts = _asked(problem, options)
     v, pullback = problem.cotangent, problem.pullback
-    first, expected = _if_possible(Layout.TRANSPOSED, layouts), -large * pullback
+    first = _if_possible(Layout.TRANSPOSED, layouts)
     watched = problem.watched_vjp(-large * v, first)
-    exact = bool((watched.gradient == expected).all())
-    agree = exact or close(watched.gradient, expected, problem, large * forgiven(problem, options, pullback))
+    exact = _is_multiple(watched.gradient, -large, pullback)
+    agree = exact or close(watched.gradient / -large, pullback, problem, forgiven(problem, options, pullback))
     if agree and not exact and first is not Layout.CONTIGUOUS:
         exact = _is_repeatable(problem, large)
     if agree and len(v) > 1:
@@ -177,7 +177,13 @@ def _asked(problem: Problem, options: Options) -> tuple[tuple[float, float], fro
 
 def _is_repeatable(problem: Problem, large: float) -> bool:
     """Whether contiguous memory gives the same again, to the last bit."""
-    return bool((problem.vjp(-large * problem.cotangent) == -large * problem.pullback).all())
+    return _is_multiple(problem.vjp(-large * problem.cotangent), -large, problem.pullback)
+
+
+def _is_multiple(gradient: Vector, factor: float, of: Vector) -> bool:
+    """Whether it is, to the last bit."""
+    with np.errstate(over="ignore"):
+        return bool((gradient == factor * of).all())
 
 
 def _if_possible(layout: Layout, layouts: frozenset[Layout]) -> Layout:

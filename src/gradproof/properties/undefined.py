@@ -47,15 +47,15 @@ def undefined(problem: Problem, options: Options) -> Iterator[Finding]:
 
 
 @functools.lru_cache(maxsize=64)
-def _patterns(count: int, *, with_all: bool) -> list[frozenset[int]]:
+def _patterns(count: int, *, with_all: bool) -> tuple[frozenset[int], ...]:
     """Each block in turn; where there are many, several at a time."""
     parts = np.array_split(np.arange(count), min(count, _MOST)) if count > 1 else []
-    some = [frozenset(part.tolist()) for part in parts]
-    return [*some, frozenset(range(count))] if with_all else some
+    some = tuple(frozenset[int](part.tolist()) for part in parts)
+    return (*some, frozenset(range(count))) if with_all else some
 
 
 def _try(direction: _Direction, absent: frozenset[int], slack: float) -> Iterator[Finding]:
-    space, nothing = direction.space, len(absent) == len(direction.space.blocks)
+    space, all_absent = direction.space, len(absent) == len(direction.space.blocks)
     probe = _zeroed(direction.probe, space, absent)
     try:
         got = direction.without(probe, absent)
@@ -70,9 +70,9 @@ def _try(direction: _Direction, absent: frozenset[int], slack: float) -> Iterato
             cause=error,
         )
         return
-    if nothing and not got.any():
+    if all_absent and not got.any():
         return
-    want = np.zeros_like(got) if nothing else direction.defined(probe)
+    want = np.zeros_like(got) if all_absent else direction.defined(probe)
     if not same(want, got, space.coarsest_eps, slack):
         worst = worst_difference(want, got)
         yield Finding(

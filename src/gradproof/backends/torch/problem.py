@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -72,7 +73,7 @@ class TorchProblem(Problem):
         self.inputs = Space(tuple(leaf.block for leaf in self._leaves))
         self.point = np.concatenate([leaf.base for leaf in self._leaves]) if self._leaves else np.empty(0)
         self._gradients: list[torch.Tensor | None] | None = None
-        self._last_cotangents: list[torch.Tensor] = []
+        self._last_question, self._last_cotangents = np.empty(0), list[torch.Tensor]()
         self.primals_need_grad = False
         """Whether the function wants inputs that require a gradient in forward mode too."""
         self.carries_tangents = False
@@ -180,14 +181,16 @@ class TorchProblem(Problem):
         ways = Ways(
             loop=loop,
             batched=functools.partial(self._evaluate_batched, still, run),
-            witness=functools.partial(self._nearby, run),
+            witness=functools.partial(self._nearby, still, run),
         )
         return batch.answer(rows, ways)
 
-    def _nearby(self, run: slice) -> tuple[Vector, Vector]:
-        """A point with every coordinate of the run moved a little, what the run is there, and the value."""
+    def _nearby(self, still: frozenset[int], run: slice) -> tuple[Vector, Vector]:
+        """The coordinates of a run, each moved a little but for the inputs that are still, and the value there."""
         point = self.point.copy()
         point[run] += 2.0**-20 * self.scale[run] * random_probe(self.inputs.size, self.seed)[run]
+        for k in still:
+            point[self._leaves[k].block.slice] = self._leaves[k].base
         if self._twin is None:
             self.inputs.round_in_place(point)
         return point[run], self.evaluate(point)
@@ -305,7 +308,7 @@ class TorchProblem(Problem):
         self.cost.pull()
         cotangents = self._cotangents(cotangent)
         self._gradients = list(pull(self._outputs, self._sources, cotangents))
-        self._last_cotangents = cotangents
+        self._last_question, self._last_cotangents = cotangent, cotangents
         return self._gather(self._gradients)
 
     def vjp_many(self, cotangents: Matrix) -> Matrix:
@@ -358,10 +361,19 @@ class TorchProblem(Problem):
         watch = Watch([*zip(names, cotangents, strict=True), *self._saved])
         gradient = self._gather(list(pull(self._outputs, self._sources, cotangents)))
         touched = [leaf for leaf in self._leaves if not leaf.is_untouched()]
-        overwritten = (*(leaf.block.label for leaf in touched), *watch.changed())
+        written = [*(leaf.block.label for leaf in touched), *watch.changed(), *self._overwritten_cotangents(names)]
+        overwritten = tuple(dict.fromkeys(written))
         for leaf in touched:
             leaf.restore()
         return Pulled(gradient, overwritten)
+
+    def _overwritten_cotangents(self, names: list[str]) -> Iterator[str]:
+        """Those of the last plain vjp that hold something else by now. No layout made backward copy them."""
+        if self._last_cotangents:
+            meant = self._cotangents(self._last_question)
+            for name, frame, tensor, same in zip(names, self._frames, self._last_cotangents, meant, strict=True):
+                if not np.array_equal(frame.read(tensor), frame.read(same)):
+                    yield name
 
     @lazy
     def _saved(self) -> list[tuple[str, torch.Tensor]]:
