@@ -18,7 +18,7 @@ def norm(values: Vector) -> float:
     >>> norm(np.array([3e-200, 4e-200]))
     5e-200
     """
-    total = float(np.vdot(values, values))
+    total = np.vdot(values, values).item()
     if _TINY < total < math.inf:
         return math.sqrt(total)
     largest = float(np.abs(values).max(initial=0.0))

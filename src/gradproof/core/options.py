@@ -15,6 +15,7 @@ class Strategy(enum.Enum):
 
     ENTRIES = "entries"
     PROBES = "probes"
+    __hash__ = object.__hash__
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

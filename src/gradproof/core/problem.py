@@ -26,6 +26,7 @@ class Mode(enum.Enum):
 
     REVERSE = "reverse"
     FORWARD = "forward"
+    __hash__ = object.__hash__  # there is one of each
 
     def __str__(self) -> str:
         return f"{self.value} mode"
@@ -107,6 +108,7 @@ class Layout(enum.Enum):
     SLICED = "a slice with gaps and an offset"
     TRANSPOSED = "transposed"
     CHANNELS_LAST = "channels last"
+    __hash__ = object.__hash__
 
 
 @dataclass(frozen=True, slots=True)

@@ -197,7 +197,9 @@ class Space:
         typical = np.abs(values)
         for block in self.blocks:
             part = typical[block.slice]
-            np.maximum(part, least * _rms(part), out=part)
+            rms = _rms(part)
+            if block.size > 1:
+                np.maximum(part, least * rms, out=part)
         return typical
 
     def round_in_place(self, values: Matrix, coordinates: slice = slice(None)) -> None:

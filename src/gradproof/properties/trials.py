@@ -181,9 +181,8 @@ def _is_repeatable(problem: Problem, large: float) -> bool:
 
 
 def _is_multiple(gradient: Vector, factor: float, of: Vector) -> bool:
-    """Whether it is, to the last bit."""
-    with np.errstate(over="ignore"):
-        return bool((gradient == factor * of).all())
+    """Whether it is, to the last bit; the factor is a power of two."""
+    return bool((gradient / factor == of).all())
 
 
 def _if_possible(layout: Layout, layouts: frozenset[Layout]) -> Layout:

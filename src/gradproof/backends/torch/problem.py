@@ -357,23 +357,24 @@ class TorchProblem(Problem):
     def watched_vjp(self, cotangent: Vector, layout: Layout) -> Pulled:
         self.cost.pull()
         cotangents = [arrange(tensor, layout) for tensor in self._cotangents(cotangent)]
-        names = [f"the grad_output of {target.label}" for target in self.outputs.blocks]
-        watch = Watch([*zip(names, cotangents, strict=True), *self._saved])
+        named = zip(map(_cotangent_of, self.outputs.blocks), cotangents, strict=True)
+        watch = Watch([*named, *self._saved])
         gradient = self._gather(list(pull(self._outputs, self._sources, cotangents)))
         touched = [leaf for leaf in self._leaves if not leaf.is_untouched()]
-        written = [*(leaf.block.label for leaf in touched), *watch.changed(), *self._overwritten_cotangents(names)]
-        overwritten = tuple(dict.fromkeys(written))
+        overwritten = [*(leaf.block.label for leaf in touched), *watch.changed()]
+        if layout is not Layout.CONTIGUOUS:
+            overwritten += self._overwritten_cotangents()
         for leaf in touched:
             leaf.restore()
-        return Pulled(gradient, overwritten)
+        return Pulled(gradient, tuple(dict.fromkeys(overwritten)))
 
-    def _overwritten_cotangents(self, names: list[str]) -> Iterator[str]:
+    def _overwritten_cotangents(self) -> Iterator[str]:
         """Those of the last plain vjp that hold something else by now. No layout made backward copy them."""
         if self._last_cotangents:
-            meant = self._cotangents(self._last_question)
-            for name, frame, tensor, same in zip(names, self._frames, self._last_cotangents, meant, strict=True):
-                if not np.array_equal(frame.read(tensor), frame.read(same)):
-                    yield name
+            for block, frame, tensor in zip(self.outputs.blocks, self._frames, self._last_cotangents, strict=True):
+                meant, held = self._last_question[block.slice], frame.read(tensor)
+                if not (held == meant).all() and not np.array_equal(held, frame.read(frame.build(meant))):
+                    yield _cotangent_of(block)
 
     @lazy
     def _saved(self) -> list[tuple[str, torch.Tensor]]:
@@ -479,6 +480,10 @@ class TorchProblem(Problem):
                 return [forward_ad.unpack_dual(output).tangent for output in outputs]
         finally:
             self._restore()
+
+
+def _cotangent_of(block: Block) -> str:
+    return f"the grad_output of {block.label}"
 
 
 def _within(block: Block, run: slice) -> slice:

@@ -58,7 +58,7 @@ class Generators:
     """The random states of Python, NumPy and PyTorch at one moment."""
 
     def __init__(self) -> None:
-        self._python, self._torch = python.snapshot(), torch.get_rng_state()
+        self._python, self._torch = python.snapshot(), torch.default_generator.get_state()
         self._memory = _numpy_memory.read()
         self._numpy = _numpy_state(self._memory)
         if self._numpy.get("has_gauss", True):
@@ -77,7 +77,7 @@ class Generators:
             yield self._rewind_python
         if not self._memory or self._memory != _numpy_memory.read():
             yield self._rewind_numpy
-        if self._devices or torch.get_rng_state().numpy().tobytes() != self._torch.numpy().tobytes():
+        if self._devices or torch.default_generator.get_state().numpy().tobytes() != self._torch.numpy().tobytes():
             yield self._rewind_torch
 
     def _rewind_python(self) -> None:
@@ -89,7 +89,7 @@ class Generators:
             np.random.set_state(self._numpy)
 
     def _rewind_torch(self) -> None:
-        torch.set_rng_state(self._torch)
+        torch.default_generator.set_state(self._torch)
         if self._devices:
             torch.cuda.set_rng_state_all(self._devices)
 
