@@ -97,7 +97,7 @@ def batched_cases() -> Iterator[Case]:
 
 def plain_cases() -> Iterator[Case]:
     """A custom Function that only a loop can run."""
-    for n in (1, 3, 10, 30, 100, 300, 1000):
+    for n in (1, 2, 3, 10, 30, 100, 300, 1000):
         yield Case("custom sin", PlainSin.apply, ((n,),))
 
 

@@ -169,7 +169,8 @@ def _calls(problem: Problem, options: Options, modes: tuple[Mode, ...]) -> int:
     """How many calls a comparison takes in which nothing is suspect and no columns can share one, at most."""
     inputs, outputs = problem.inputs.size, problem.outputs.size
     panels = -(-outputs // _height(problem, options))
-    return panels * 2 * inputs + outputs * (Mode.REVERSE in modes) + inputs * (Mode.FORWARD in modes)
+    reverse, forward = (outputs if Mode.REVERSE in modes else 0), (inputs if Mode.FORWARD in modes else 0)
+    return panels * 2 * inputs + reverse + forward
 
 
 def _basis(which: slice, width: int) -> Matrix:

@@ -132,7 +132,7 @@ class Trials:
     """How a few vjps that ask several questions at once went; see `gradproof.properties.trials`."""
 
     exact: bool
-    """The first one gave the expected to the last bit: the backward is repeatable."""
+    """The backward was seen to repeat itself to the last bit, in contiguous memory too."""
     agree: bool
     """All gave the expected but for round-off."""
     overwritten: tuple[str, ...]

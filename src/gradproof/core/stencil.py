@@ -86,13 +86,13 @@ class Stencil:
         if eps is None:
             self.eps = np.maximum(inputs.eps, outputs.coarsest_eps)
             self.noise *= _ROUND_OFF * np.maximum(outputs.eps, inputs.finest_eps)
-            self.step = self.scale * np.cbrt(self.eps)
         else:
             self.eps = filled(inputs.size, eps)
             self.noise *= _ROUND_OFF * eps
-            self.step = self.scale * math.cbrt(eps)
         if step is not None:
             self.step = filled(inputs.size, float(step))
+        else:
+            self.step = self.scale * (np.cbrt(self.eps) if eps is None else math.cbrt(eps))
         self.refusal: Exception | None = None
 
     def _round(self, rows: Matrix, run: slice = ALL) -> None:

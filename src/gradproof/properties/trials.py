@@ -9,11 +9,15 @@ answers follow from one another, so one comparison settles all questions; only i
     vjp(v + c), sliced         additivity: it must be the sum; memory with gaps and an offset; c is chosen such that a
                                zero is among them
 
-Where every row of the Jacobian is known, what each vjp must give is known too: additivity is no question of its own,
-and the shared answer need not be there.
+Where every row of the Jacobian is known, what each vjp must give is known too, and the shared answer need not be there:
+
+    vjp(-s p), transposed or   as above; p is v, or has magnitudes that are powers of two, which round nothing
+    sliced
+    vjp(p), each other layout  memory in another order, or with gaps and an offset
+    vjp(t c), expanded         as above
 
 Scales are powers of two, so that in the first of them even the last bit must agree. Where another order of memory is
-another order of summation, it need not, and the first is asked once more in contiguous memory.
+another order of summation, it need not, and then it is asked in contiguous memory.
 """
 
 from __future__ import annotations

@@ -174,8 +174,8 @@ class TorchProblem(Problem):
         """Batching rules differ with what is batched, so each set of single inputs is trusted by itself."""
         batch = self._evaluations.setdefault(still, Batch(self.outputs, self._least_evaluations))
 
-        def loop(rows: Matrix) -> Matrix:
-            points = self.points(rows, run)
+        def loop(asked: Matrix) -> Matrix:
+            points = self.points(asked, run)
             return self._evaluate_some(frozenset(), ALL, points) if still else self._evaluate_loop(points)
 
         ways = Ways(

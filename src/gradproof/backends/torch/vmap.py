@@ -16,9 +16,9 @@ from typing import Any
 
 import torch
 
-_functorch: Any = torch._C._functorch  # pyright: ignore[reportPrivateUsage, reportAttributeAccessIssue]
-_modes: Any = torch._C  # pyright: ignore[reportPrivateUsage]
-_operators: Any = torch
+# None of what is used of these has types.
+_torch: Any = torch
+_functorch: Any = _torch._C._functorch
 
 
 def vmap(
@@ -50,13 +50,13 @@ def vmap_derivative(
 ) -> list[torch.Tensor | None]:
     """The same for a function that differentiates, with all arguments in rows. What is None stays None."""
     size = len(arguments[0])
-    level = _modes._vmapmode_increment_nesting()
+    level = _torch._C._vmapmode_increment_nesting()
     try:
-        rows = [_operators._add_batch_dim(argument, 0, level) for argument in arguments]
+        rows = [_torch._add_batch_dim(argument, 0, level) for argument in arguments]
         outputs = function(*rows)
-        return [None if o is None else _operators._remove_batch_dim(o, level, size, 0) for o in outputs]
+        return [None if o is None else _torch._remove_batch_dim(o, level, size, 0) for o in outputs]
     finally:
-        _modes._vmapmode_decrement_nesting()
+        _torch._C._vmapmode_decrement_nesting()
 
 
 @functools.cache
@@ -67,6 +67,6 @@ def _load() -> None:
 
 @contextmanager
 def quiet_vmap() -> Generator[None]:
-    """vmap warns when it falls back to a loop of its own; other warnings the plain calls have shown."""
+    """No warnings: that a fallback of vmap is slow is no news here, and those of the function come from plain calls."""
     with warnings.catch_warnings(action="ignore"):
         yield
