@@ -23,7 +23,7 @@ another order of summation, it need not, and then it is asked in contiguous memo
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -88,8 +88,9 @@ def _with_rows(problem: Problem, rows: Matrix, options: Options) -> Trials:
     answers += [_Answer(same, small, problem.vjp_in(small * same.cotangent, _if_possible(Layout.EXPANDED, layouts)))]
     if problem.is_pulled:
         answers.append(_Answer(probe, 1.0, problem.pullback))
-    agree = all(answer.is_right for answer in (first, *answers))
-    exact = first.is_exact or (problem.is_pulled and first.repeats(answers[-1]))
+    exact = first.is_exact
+    agree = (exact or first.is_right) and all(answer.is_right for answer in answers)
+    exact = exact or (problem.is_pulled and first.repeats(answers[-1]))
     return Trials(exact or (agree and _is_repeatable(problem, large)), agree, watched.overwritten)
 
 
@@ -118,7 +119,7 @@ class RowSum:
 
     def equals(self, gradient: Vector, factor: float) -> bool:
         """Whether a gradient is this but for round-off and noise, found with `factor` times the cotangent."""
-        if close(gradient, self.expected, self._problem):  # nearly always
+        if (gradient == self.expected).all() or close(gradient, self.expected, self._problem):  # nearly always
             return True
         return within(gradient, self.expected, self._slack + self._options.nondet_tol / factor)
 
@@ -131,8 +132,7 @@ class RowSum:
         return noise + forgiven(self._problem, self._options, self.expected) + looseness(self._problem) * largest
 
 
-@dataclass(frozen=True, slots=True)
-class _Answer:
+class _Answer(NamedTuple):
     """The gradient for a multiple of a cotangent."""
 
     sum: RowSum

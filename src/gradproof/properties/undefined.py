@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,8 +19,7 @@ from gradproof.core.types import Vector
 _MOST = 8
 
 
-@dataclass(frozen=True, slots=True)
-class _Direction:
+class _Direction(NamedTuple):
     """A derivative applied to a probe, as a whole (`defined`) and where some of its blocks are absent."""
 
     space: Space

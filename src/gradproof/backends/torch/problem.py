@@ -314,6 +314,8 @@ class TorchProblem(Problem):
     def vjp_many(self, cotangents: Matrix) -> Matrix:
         if not self.has_graph:
             return np.zeros((len(cotangents), self.inputs.size))
+        if len(cotangents) < self._vjps.least:
+            return super().vjp_many(cotangents)
         return self._vjps.answer(cotangents, self._vjp_ways())
 
     def _vjp_ways(self) -> Ways:
