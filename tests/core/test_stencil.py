@@ -125,7 +125,8 @@ def test_a_fast_oscillation_is_measured_by_its_own_length(frequency: float, seed
     estimate = stencil.measure([0, 1, 2], lambda value: 1e-6 * (1.0 + np.abs(value)))
     true = np.diag(frequency * np.cos(frequency * point))
     off = np.abs(estimate.value - true)
-    assert (off <= estimate.error + 1e-5 * frequency).all()
+    hidden = 64 * DOUBLE * frequency**2  # the product with x is rounded, which no formula for the bar knows
+    assert (off <= estimate.error + hidden).all()
     assert (off <= 1e-4 * frequency).all()
 
 
