@@ -187,7 +187,7 @@ class Space:
         size = np.abs(values)
         first, last, _ = coordinates.indices(self.size)
         for block in self._pairs:
-            part = size[..., max(block.start - first, 0) : max(min(block.stop, last) - first, 0)]
+            part = size[..., _overlap(block, first, last)]
             pair = part.reshape(*part.shape[:-1], -1, 2)
             part[...] = np.repeat(np.hypot(pair[..., 0], pair[..., 1]), 2, axis=-1)
         return size
@@ -208,8 +208,13 @@ class Space:
             first, last, _ = coordinates.indices(self.size)
             for block in self.blocks:
                 if block.eps > _FLOAT64:
-                    part = values[..., max(block.start - first, 0) : max(min(block.stop, last) - first, 0)]
+                    part = values[..., _overlap(block, first, last)]
                     part[...] = _round_to(part, block.eps)
+
+
+def _overlap(block: Block, first: int, last: int) -> slice:
+    """Where the coordinates of a block lie among those from `first` to `last`."""
+    return slice(max(block.start - first, 0), max(min(block.stop, last) - first, 0))
 
 
 def _rms(sizes: Vector) -> float:

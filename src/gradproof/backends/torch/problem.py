@@ -165,10 +165,7 @@ class TorchProblem(Problem):
         start, stop = self.inputs.block_at(run.start).start, self.inputs.block_at(run.stop - 1).stop
         if (run.start, run.stop) == (start, stop):
             return rows, run
-        wide = np.empty((len(rows), stop - start))
-        wide[:] = self.point[start:stop]
-        wide[:, run.start - start : run.stop - start] = rows
-        return wide, slice(start, stop)
+        return self.points(rows, run)[:, start:stop], slice(start, stop)
 
     def _evaluate_some(self, still: frozenset[int], run: slice, rows: Matrix) -> Matrix:
         """Batching rules differ with what is batched, so each set of single inputs is trusted by itself."""
@@ -219,7 +216,7 @@ class TorchProblem(Problem):
 
         models = self._sources if twin is None else twin.models
         moved = [
-            build(leaf.base, model) if k in still else build_batch(rows[:, _within(leaf.block, run)], model)
+            build(leaf.base, model) if k in still else build_batch(rows[:, _place_in(leaf.block, run)], model)
             for k, (leaf, model) in enumerate(zip(self._leaves, models, strict=True))
         ]
         try:
@@ -488,7 +485,7 @@ def _cotangent_of(block: Block) -> str:
     return f"the grad_output of {block.label}"
 
 
-def _within(block: Block, run: slice) -> slice:
+def _place_in(block: Block, run: slice) -> slice:
     """Where the coordinates of a block lie in a run."""
     start = run.start or 0
     return slice(block.start - start, block.stop - start)
