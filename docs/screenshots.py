@@ -19,8 +19,8 @@ from selenium import webdriver
 from selenium.webdriver.chrome.service import Service
 
 from gradproof.demo import checked
-from gradproof.report.html import write_html
-from gradproof.report.terminal import coloured
+from gradproof.render.html import write_html
+from gradproof.render.terminal import coloured
 
 IMAGES = Path(__file__).parent / "images"
 WIDTH, HEIGHT = 1000, 1980

@@ -93,7 +93,7 @@ class Recorder:
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionstart(self) -> None:
         if self._wants_reports:
-            from gradproof.conclusion import observers
+            from gradproof.engine import observers
 
             observers.append(self._observe)
 
@@ -119,7 +119,7 @@ class Recorder:
         if sent is None:
             self._lost += 1
             return
-        from gradproof.report.json import load_run
+        from gradproof.render.json import load_run
 
         self.calls += sent["calls"]
         self.reports += load_run(sent["run"]) if sent["run"] else []
@@ -127,11 +127,11 @@ class Recorder:
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self) -> None:
         if self._wants_reports:
-            from gradproof.conclusion import observers
+            from gradproof.engine import observers
 
             observers.remove(self._observe)
         if _is_worker(self._config):
-            from gradproof.report.json import dump_run
+            from gradproof.render.json import dump_run
 
             run = dump_run(self.reports) if self.reports else ""
             self._config.__dict__["workeroutput"][_KEY] = {"calls": self.calls, "run": run}
@@ -143,11 +143,11 @@ class Recorder:
         reports = sorted(self.reports, key=lambda named: named[0])
         calls = sorted(self.calls, key=lambda call: str(call["test"]))
         if path := self._config.getoption("--gradproof-json"):
-            from gradproof.report.json import dump_run
+            from gradproof.render.json import dump_run
 
             _parents(path).write_text(dump_run(reports, calls), encoding="utf-8")
         if path := self._config.getoption("--gradproof-html"):
-            from gradproof.report.html import write_html
+            from gradproof.render.html import write_html
 
             write_html(_parents(path), reports)
 

@@ -1,15 +1,30 @@
-"""A Problem of NumPy functions, for tests of the core and the properties: whatever it should claim can be said."""
+"""Problems of NumPy functions, for tests of the core and the properties: whatever they should claim can be said."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from gradproof.core.problem import BatchFlaw, Cost, Form, Layout, Mode, OutputChangedError, Problem, Pulled
+from gradproof.core.capabilities import (
+    Form,
+    Inspection,
+    MemoryLayout,
+    MemoryLayouts,
+    MemoryWatch,
+    Misshapen,
+    Omission,
+    Pairing,
+    Watched,
+)
+from gradproof.core.cost import Cost
+from gradproof.core.investigation import Investigation
+from gradproof.core.problem import OutputChangedError, Problem
+from gradproof.core.seen import Seen
 from gradproof.core.space import Block, Space
+from gradproof.results.finding import Finding
 
 DOUBLE, SINGLE, HALF, BRAIN = 2.0**-52, 2.0**-23, 2.0**-10, 2.0**-7
 """The relative spacing of float64, float32, float16 and bfloat16."""
@@ -33,104 +48,116 @@ def space(kind: str, *parts: Part) -> Space:
     return Space(tuple(blocks))
 
 
-class ArrayProblem(Problem):
+@dataclass(frozen=True)
+class Shown:
+    """Gradients or tangents as a test says they are."""
+
+    coordinates: Any
+    blocks: tuple[Block, ...]
+    forms: tuple[tuple[int, Form, Form], ...] = ()
+    aliases: tuple[tuple[int, str], ...] = ()
+
+    def misshapen(self) -> list[Misshapen]:
+        return [Misshapen(self.blocks[i], want, got) for i, want, got in self.forms]
+
+    def aliased(self) -> list[tuple[Block, str]]:
+        return [(self.blocks[i], what) for i, what in self.aliases]
+
+    def overwritten_cotangents(self) -> list[str]:
+        return []
+
+
+def array_problem(
+    function: Callable[[Any], Any],
+    point: Any,
+    jacobian: Any = None,
+    *,
+    inputs: Sequence[Part] = (),
+    outputs: Sequence[Part] = (),
+    vjp: Callable[..., Any] | None = None,
+    jvp: Callable[..., Any] | None = None,
+    vjp_undefined: Callable[..., Any] | None = None,
+    jvp_undefined: Callable[..., Any] | None = None,
+    misshapen: Sequence[tuple[int, Form, Form]] = (),
+    vjp_in: Callable[..., Any] | None = None,
+    layouts: Sequence[MemoryLayout] = (),
+    overwritten: Sequence[str] = (),
+    aliased: Sequence[tuple[int, str]] = (),
+    pairs: Any = None,
+    connected: bool = True,
+    capabilities: dict[type, Any] | None = None,
+) -> Problem:
     """F, and what claims to be its derivative: a matrix, or functions that answer as they like.
 
-    `vjp` and `jvp` default to the matrix `jacobian`; `flaws` says what batching suffers from;
-    `misshapen` lists the numbers of the blocks whose gradients and tangents have another form than they should;
-    `overwritten` and `aliased` say what the function wrote to and whose memory gradients share.
+    `vjp` and `jvp` default to the matrix `jacobian`; `misshapen` lists the numbers of the blocks whose gradients and
+    tangents have another form than they should; `overwritten` and `aliased` say what the function wrote to and whose
+    memory gradients share; `vjp_in` may return a gradient, or a gradient and what it overwrote. `capabilities` are
+    offered besides.
     """
+    at = np.atleast_1d(np.asarray(point, dtype=np.float64))
 
-    def __init__(
-        self,
-        function: Callable[[Any], Any],
-        point: Any,
-        jacobian: Any = None,
-        *,
-        inputs: Sequence[Part] = (),
-        outputs: Sequence[Part] = (),
-        vjp: Callable[..., Any] | None = None,
-        jvp: Callable[..., Any] | None = None,
-        vjp_undefined: Callable[..., Any] | None = None,
-        jvp_undefined: Callable[..., Any] | None = None,
-        flaws: Mapping[Mode, BatchFlaw] | None = None,
-        misshapen: Sequence[tuple[int, Form, Form]] = (),
-        vjp_in: Callable[..., Any] | None = None,
-        layouts: Sequence[Layout] = (),
-        overwritten: Sequence[str] = (),
-        aliased: Sequence[tuple[int, str]] = (),
-        has_graph: bool = True,
-        seed: int = 0,
-    ) -> None:
-        self.function = function
-        self.point = np.atleast_1d(np.asarray(point, dtype=np.float64))
-        self.cost, self.seed, self.has_graph = Cost(), seed, has_graph
-        self.value = self._call(self.point)
-        self.inputs = space("input", *(inputs or [Part(self.point.shape)]))
-        self.outputs = space("output", *(outputs or [Part(self.value.shape)]))
-        assert (self.inputs.size, self.outputs.size) == (self.point.size, self.value.size)
-        matrix = np.asarray(0.0 if jacobian is None else jacobian, dtype=float)
-        matrix = np.broadcast_to(matrix, (self.value.size, self.point.size))
-        self._vjp = vjp or (lambda v: matrix[v != 0].T @ v[v != 0])  # a NaN elsewhere is not asked for
-        self._jvp = jvp or (lambda u: matrix[:, u != 0] @ u[u != 0])
-        self._vjp_undefined = vjp_undefined or (lambda v, absent: self._vjp(v))
-        self._jvp_undefined = jvp_undefined or (lambda u, absent: self._jvp(u))
-        self._vjp_in = vjp_in or (lambda v, layout: self._vjp(v))
-        self._layouts, self._overwritten, self._aliased = frozenset(layouts), tuple(overwritten), list(aliased)
-        self._flaws, self._misshapen = dict(flaws or {}), list(misshapen)
+    def call(point: Any) -> Any:
+        return np.atleast_1d(np.asarray(function(point.copy()), dtype=np.float64))
 
-    def _call(self, point: Any) -> Any:
-        self.cost.evaluations += 1
-        return np.atleast_1d(np.asarray(self.function(point.copy()), dtype=np.float64))
+    value = call(at)
 
-    def evaluate(self, point: Any) -> Any:
-        value = self._call(point)
-        if value.shape != self.value.shape:
-            raise OutputChangedError(f"{value.shape} instead of {self.value.shape}")
-        return value
+    def evaluate(point: Any) -> Any:
+        found = call(point)
+        if found.shape != value.shape:
+            raise OutputChangedError(f"{found.shape} instead of {value.shape}")
+        return found
 
-    def vjp(self, cotangent: Any) -> Any:
-        self.cost.pull()
-        return np.asarray(self._vjp(cotangent), dtype=np.float64)
+    sources = space("input", *(inputs or [Part(at.shape)]))
+    targets = space("output", *(outputs or [Part(value.shape)]))
+    assert (sources.size, targets.size) == (at.size, value.size)
+    matrix = np.broadcast_to(np.asarray(0.0 if jacobian is None else jacobian, dtype=float), (value.size, at.size))
+    pull = vjp or (lambda v: matrix[v != 0].T @ v[v != 0])  # a NaN elsewhere is not asked for
+    push = jvp or (lambda u: matrix[:, u != 0] @ u[u != 0])
 
-    def jvp(self, tangent: Any) -> Any:
-        self.cost.push()
-        return np.asarray(self._jvp(tangent), dtype=np.float64)
+    def pulled(cotangent: Any) -> Any:
+        return np.asarray(pull(cotangent), dtype=np.float64)
 
-    def vjp_undefined(self, cotangent: Any, absent: frozenset[int]) -> Any:
-        return np.asarray(self._vjp_undefined(cotangent, absent), dtype=np.float64)
+    def pushed(tangent: Any) -> Any:
+        return np.asarray(push(tangent), dtype=np.float64)
 
-    def jvp_undefined(self, tangent: Any, absent: frozenset[int]) -> Any:
-        return np.asarray(self._jvp_undefined(tangent, absent), dtype=np.float64)
+    def arranged(cotangent: Any, layout: MemoryLayout) -> Watched:
+        found = (vjp_in or (lambda v, layout: pulled(v)))(cotangent, layout)
+        gradient, touched = found if isinstance(found, tuple) else (found, ())
+        return Watched(np.asarray(gradient, dtype=np.float64), touched)
 
-    @property
-    def layouts(self) -> frozenset[Layout]:
-        return self._layouts
+    forms, aliases = tuple(misshapen), tuple(aliased)
+    offered: dict[type, Any] = {
+        Omission: Omission(
+            vjp_undefined or (lambda v, absent: pulled(v)), jvp_undefined or (lambda u, absent: pushed(u))
+        ),
+        MemoryLayouts: MemoryLayouts(frozenset(layouts), lambda v, layout: arranged(v, layout).gradient),
+        MemoryWatch: MemoryWatch(arranged, tuple(overwritten)),
+        Inspection: Inspection(
+            lambda v: Shown(pulled(v), sources.blocks, forms, aliases),
+            lambda u: Shown(pushed(u), targets.blocks, forms),
+        ),
+        **(capabilities or {}),
+    }
+    if pairs is not None:
+        offered[Pairing] = Pairing(np.asarray(pairs, dtype=np.intp))
+    return Problem(
+        inputs=sources,
+        outputs=targets,
+        point=at,
+        value=value,
+        evaluate=evaluate,
+        vjp=pulled,
+        jvp=pushed,
+        connected=connected,
+        capabilities=offered,
+    )
 
-    def vjp_in(self, cotangent: Any, layout: Layout) -> Any:
-        return self._pulled(cotangent, layout).gradient
 
-    def watched_vjp(self, cotangent: Any, layout: Layout) -> Pulled:
-        return self._pulled(cotangent, layout)
+def investigation(*arguments: Any, seed: int = 0, cost: Cost | None = None, **options: Any) -> Investigation:
+    """An investigation of an `array_problem`."""
+    return Investigation(array_problem(*arguments, **options), seed, cost)
 
-    def _pulled(self, cotangent: Any, layout: Layout) -> Pulled:
-        """`vjp_in` of the test may return a gradient, or a gradient and what it overwrote."""
-        self.cost.pull()
-        pulled = self._vjp_in(cotangent, layout)
-        gradient, overwritten = pulled if isinstance(pulled, tuple) else (pulled, ())
-        return Pulled(np.asarray(gradient, dtype=np.float64), overwritten)
 
-    def overwritten_inputs(self) -> tuple[str, ...]:
-        return self._overwritten
-
-    def aliased_gradients(self) -> list[tuple[Block, str]]:
-        return [(self.inputs.blocks[i], what) for i, what in self._aliased]
-
-    def batch_flaw(self, mode: Mode) -> BatchFlaw | None:
-        return self._flaws.get(mode)
-
-    def misshapen_gradients(self) -> list[tuple[Block, Form, Form]]:
-        return [(self.inputs.blocks[i], want, got) for i, want, got in self._misshapen]
-
-    def misshapen_tangents(self) -> list[tuple[Block, Form, Form]]:
-        return [(self.outputs.blocks[i], want, got) for i, want, got in self._misshapen]
+def findings(found: Iterable[Finding | Seen]) -> list[Finding]:
+    """What a property found, without what it saw."""
+    return [each for each in found if isinstance(each, Finding)]

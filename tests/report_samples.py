@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import strategies as st
 
 from gradproof import Certificate, Entry, Finding, Report, Status
-from gradproof.core.exhibits import Cell, Exhibit, HeatMap, Rung
 from gradproof.core.problem import Mode
-from gradproof.core.report import Spent
 from gradproof.core.space import Block, Place, Space
-from gradproof.report.json import RecordedError
+from gradproof.render.json import RecordedError
+from gradproof.results.certificate import About
+from gradproof.results.exhibits import Exhibit, Rung
+from gradproof.results.report import Spent
+from gradproof.results.spots import Spots
 
 HOSTILE = [
     "<script>document.title = 'owned'</script>",
@@ -28,6 +32,7 @@ X = Block("input", 0, "x", (2, 3), 1, 0, 2.0**-52)
 WEIGHT = Block("input", 1, "weight", (2,), 2, 6, 2.0**-52)
 Y = Block("output", 0, "", (4,), 1, 0, 2.0**-52)
 INPUTS, OUTPUTS = Space((X, WEIGHT)), Space((Y,))
+CERTIFICATE = Certificate(((About(X), 3e-8), (About(WEIGHT), 4e-8)), 1e-12)
 
 
 def entry(row: int = 1, column: int = 4, **changes: Any) -> Entry:
@@ -37,22 +42,29 @@ def entry(row: int = 1, column: int = 4, **changes: Any) -> Entry:
     return Entry(OUTPUTS.place(row), INPUTS.place(column), **{**values, **changes})
 
 
+def spots(entries: Sequence[Entry]) -> Spots:
+    """Where these entries are, as a check would say it."""
+    return Spots(
+        rows=tuple(each.output.coordinate - each.output.block.start for each in entries),
+        columns=tuple(each.input.coordinate - each.input.block.start for each in entries),
+        excess=tuple(each.difference / each.allowed for each in entries),
+        counts=(1,) * len(entries),
+    )
+
+
 def wrong_jacobian(*entries: Entry, **changes: Any) -> Finding:
     listed = entries or (entry(), entry(2, 5, analytic=0.5))
     values: dict[str, Any] = {
         "property": "jacobian",
         "status": Status.WRONG,
-        "message": "\n".join(
-            [
-                f"Jacobian mismatch for output 0 with respect to {listed[0].input.block.label},",
-                "  2 of 24 entries differ; the worst:",
-                *(f"    {each}" for each in listed),
-            ]
-        ),
+        "headline": f"Jacobian mismatch for output 0 with respect to {listed[0].input.block.label},\n"
+        "  2 of 24 entries differ; the worst:",
+        "mode": Mode.REVERSE,
         "hint": "the sign is wrong",
         "entries": listed,
         "wrong": 2,
         "total": 24,
+        "spots": spots(listed),
     }
     return Finding(**{**values, **changes}).at(listed[0])
 
@@ -76,7 +88,7 @@ def report(*findings: Finding, **changes: Any) -> Report:
         "modes": (Mode.REVERSE, Mode.FORWARD),
         "covered": (X.label, WEIGHT.label),
         "entries": 40,
-        "certificate": Certificate(((X.label, 3e-8), (WEIGHT.label, 4e-8)), 1e-12),
+        "certificate": CERTIFICATE,
         "cost": Spent(8, 3, 2, 0.25),
         "seed": 5,
         "versions": (("gradproof", "0"), ("numpy", "2")),
@@ -84,12 +96,6 @@ def report(*findings: Finding, **changes: Any) -> Report:
         "inputs": (X, WEIGHT),
         "outputs": (Y,),
         "exhibits": tuple(map(exhibit, shown)),
-        "maps": (
-            HeatMap(Y, X, "jacobian", (4, 6), 1, 1, (Cell(1, 4, 300.0, 1), Cell(2, 5, 150.0, 1))),
-            HeatMap(Y, X, "input", (2, 3), 1, 1, (Cell(1, 1, 300.0, 1), Cell(1, 2, 150.0, 1))),
-        )
-        if shown
-        else (),
     }
     return Report(**{**values, **changes})
 
@@ -133,11 +139,34 @@ entries = st.builds(
     sides=optional(st.tuples(floats, floats)),
 )
 elements = optional(shapes)
-findings = st.builds(
+
+
+@st.composite
+def some_spots(draw: Any, worst: Entry) -> Spots:
+    places = st.tuples(
+        st.integers(0, worst.output.block.size - 1),
+        st.integers(0, worst.input.block.size - 1),
+        floats,
+        counts,
+    )
+    drawn = draw(st.lists(places, max_size=4))
+    return Spots(*(tuple(place[k] for place in drawn) for k in range(4)))
+
+
+@st.composite
+def findings(draw: Any) -> Finding:
+    finding = draw(bare_findings)
+    worst = finding.entries[:1]
+    return replace(finding, spots=draw(optional(some_spots(*worst)))) if worst else finding
+
+
+bare_findings = st.builds(
     Finding,
     property=texts,
     status=st.sampled_from(Status),
-    message=st.one_of(texts, anything),
+    headline=st.one_of(texts, anything),
+    kind=texts,
+    mode=optional(st.sampled_from(Mode)),
     input=optional(counts),
     input_element=elements,
     output=optional(counts),
@@ -153,13 +182,14 @@ findings = st.builds(
     located=st.booleans(),
     cause=optional(st.builds(RecordedError, texts, anything)),
 )
+abouts = st.builds(About, blocks("input"), st.sampled_from([1, 2]))
 reports = st.builds(
     Report,
-    findings=many(findings),
+    findings=many(findings()),
     modes=many(st.sampled_from(Mode)),
     covered=many(texts),
     entries=counts,
-    certificate=optional(st.builds(Certificate, many(st.tuples(texts, floats)), floats)),
+    certificate=optional(st.builds(Certificate, many(st.tuples(abouts, floats)), floats)),
     cost=st.builds(Spent, counts, counts, counts, floats),
     seed=counts,
     versions=many(st.tuples(texts, texts)),
@@ -176,19 +206,6 @@ reports = st.builds(
             positions=many(floats),
             values=many(floats),
             ladder=many(st.builds(Rung, floats, floats, floats)),
-        ),
-        1,
-    ),
-    maps=many(
-        st.builds(
-            HeatMap,
-            blocks("output"),
-            blocks("input"),
-            st.sampled_from(["jacobian", "input"]),
-            st.tuples(st.integers(1, 60), st.integers(1, 60)),
-            st.integers(1, 4),
-            st.integers(1, 4),
-            many(st.builds(Cell, st.integers(0, 5), st.integers(0, 5), floats, counts)),
         ),
         1,
     ),

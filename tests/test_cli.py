@@ -15,8 +15,8 @@ from typer.testing import CliRunner
 
 from gradproof import Finding, Report, Status
 from gradproof.cli import app
-from gradproof.report import html
-from gradproof.report.json import load_run
+from gradproof.render import html
+from gradproof.render.json import load_run
 from gradproof.targets import TargetError, find_cases
 
 SOURCE = Path(__file__).parents[1]
@@ -176,7 +176,7 @@ def test_what_was_written_can_be_shown(module: Path) -> None:
     [
         (samples.report(), 0),
         (samples.report(samples.wrong_jacobian()), 1),
-        (samples.report(Finding(property="p", status=Status.INCONCLUSIVE, message="m")), 3),
+        (samples.report(Finding(property="p", status=Status.INCONCLUSIVE, headline="m")), 3),
     ],
 )
 def test_a_single_report_can_be_shown(tmp_path: Path, report: Report, code: int) -> None:
@@ -185,7 +185,7 @@ def test_a_single_report_can_be_shown(tmp_path: Path, report: Report, code: int)
     shown = run("show", path)
     assert shown.exit_code == code
     assert shown.stdout == f"{report}\n"
-    assert json.loads(run("show", path, "--json", "-").stdout)["schema"] == "gradproof.run/1"
+    assert json.loads(run("show", path, "--json", "-").stdout)["schema"] == "gradproof.run/2"
 
 
 def test_what_is_no_report_is_refused(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import torch
 from functions import custom, numbers
 
 import gradproof.torch
-from gradproof.core.finding import Status
+from gradproof.core.status import Status
 from gradproof.torch import GradcheckError, gradcheck
 
 ATOL, RTOL = 1e-5, 1e-3

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from gradproof import Verdict
-from gradproof.report.json import load_run
+from gradproof.render.json import load_run
 
 PLUGIN = Path(__file__).parents[1] / "src"
 

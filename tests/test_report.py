@@ -8,11 +8,15 @@ import pytest
 
 from gradproof import Certificate, CheckFailedError, Finding, Report, Status, Verdict
 from gradproof.core.problem import Mode
-from gradproof.core.report import Spent
+from gradproof.core.space import Block
+from gradproof.results.certificate import About
+from gradproof.results.report import Spent
+
+X = Block("input", 0, "x", (3,), 1, 0, 2.0**-52)
 
 
 def finding(status: Status, **options: Any) -> Finding:
-    return Finding(property="jacobian", status=status, message=f"it is {status.name}", **options)
+    return Finding(property="jacobian", status=status, headline=f"it is {status.name}", **options)
 
 
 def report_of(*findings: Finding) -> Report:
@@ -21,7 +25,7 @@ def report_of(*findings: Finding) -> Report:
         modes=(Mode.REVERSE, Mode.FORWARD),
         covered=("input 0 `x`", "input 2"),
         entries=12,
-        certificate=Certificate((("input 0 `x`", 1e-8),), 1e-12),
+        certificate=Certificate(((About(X), 1e-8),), 1e-12),
         cost=Spent(evaluations=8, vjps=3, jvps=2, seconds=0.25),
         seed=5,
         versions=(("gradproof", "0"),),

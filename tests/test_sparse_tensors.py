@@ -25,7 +25,8 @@ from sparse_functions import (
 )
 
 import gradproof
-from gradproof.core.finding import Finding, Status
+from gradproof.core.status import Status
+from gradproof.results.finding import Finding
 from gradproof.torch import GradcheckError, as_sparse_gradcheck, gradcheck
 
 pytestmark = pytest.mark.filterwarnings(
@@ -92,7 +93,7 @@ def test_a_gradient_of_another_layout_is_a_finding(
     function = polynomial(gradient_as=in_another_layout)
     (first,) = findings(function, sparse(layout, dtype), masked=masked, fast_mode=fast_mode)
     assert (first.property, first.status) == ("metadata", Status.WRONG)
-    assert "Gradient has incorrect layout" in first.message
+    assert "A gradient has another layout" in first.message
     if layout == "coo":  # torch's engine itself refuses it, and does not say for which input
         assert "gradient at index 0 - expected layout Sparse but got SparseCsr" in first.message
     else:

@@ -4,8 +4,9 @@
 """
 
 from gradproof.api import check
-from gradproof.core.certificate import Certificate
-from gradproof.core.finding import Entry, Finding, Status
-from gradproof.core.report import CheckFailedError, Report, Verdict
+from gradproof.core.status import Status
+from gradproof.results.certificate import Certificate
+from gradproof.results.finding import Entry, Finding
+from gradproof.results.report import CheckFailedError, Report, Verdict
 
 __all__ = ["Certificate", "CheckFailedError", "Entry", "Finding", "Report", "Status", "Verdict", "check"]

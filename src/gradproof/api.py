@@ -1,21 +1,17 @@
-"""From a user's call to a Problem to findings to a Report."""
+"""`gradproof.check`: a user's words, understood and validated."""
 
 from __future__ import annotations
 
-import dataclasses
 import operator
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from gradproof.backends import Session, as_arguments, find_backend
-from gradproof.conclusion import Occasion, Round, conclude, name_of
-from gradproof.core.finding import Finding, Status
+from gradproof.backends import as_arguments, find_backend
 from gradproof.core.options import Options, Strategy
-from gradproof.core.problem import BudgetExhausted, MisshapenGradientError, Mode, OutputChangedError, Problem
-from gradproof.core.report import Report
-from gradproof.properties import DEFAULT, EXPLANATIONS, PROPERTIES
-from gradproof.report.progress import watching
+from gradproof.core.problem import Mode, NothingToCheckError, Problem
+from gradproof.engine import Request, conclude, examine, name_of
+from gradproof.properties import DEFAULT, PROPERTIES
+from gradproof.results.report import Report
 
 
 def check(
@@ -75,128 +71,33 @@ def check(
     wanted, names = _translated(torch_names, wanted, names)
     _require_positive(budget)
     backend = find_backend(func, arguments, keywords)
-    options = Options(strategy=chosen, properties=names, atol=atol, rtol=rtol, nondet_tol=nondet_tol, seed=seed)
-    occasion = Occasion(name_of(func), backend.framework, seed)
-    request = _Request(options, wanted, budget, occasion)
+    request = Request(
+        subject=name_of(func),
+        options=Options(strategy=chosen, properties=names, atol=atol, rtol=rtol, nondet_tol=nondet_tol, seed=seed),
+        modes=wanted,
+        order=order,
+        budget=budget,
+        progress=True,
+        fit=_require_coverage,
+    )
     with backend.session(func, arguments, keywords, wrt=_named_inputs(wrt), masked=masked) as session:
-        rounds = [request.examine(session, session.problem)]
-        if order == 2 and rounds[0].can_be_differentiated:
-            rounds.append(request.examine(session, session.second, rounds[0]))
-        return conclude(rounds, dataclasses.replace(occasion, not_covered=session.not_covered, notes=session.notes))
+        return conclude(session, request, examine(session, request))
 
 
-@dataclass(frozen=True, slots=True)
-class _Request:
-    """What was asked for. `modes` is empty where it was left to the session."""
-
-    options: Options
-    modes: tuple[Mode, ...]
-    budget: float | None
-    occasion: Occasion
-
-    def examine(self, session: Session, make: Callable[[int], Problem], before: Round | None = None) -> Round:
-        """Investigate one Problem, with what the budget leaves after the round before."""
-        try:
-            problem = make(self.options.seed)
-        except Exception as error:
-            return Round(None, self.modes, _second(before, [raised("evaluate", error)]))
-        _require_coverage(problem, self.options.properties)
-        _limit(problem, self.budget, self.occasion.started, before.evaluations if before else 0)
-        options = dataclasses.replace(self.options, modes=self.modes or _supported(session, problem))
-        with watching(problem.cost, self.occasion.subject):
-            findings = [finding for found in investigate(problem, options) for finding in found]
-        return Round(problem, options.modes, _second(before, findings))
-
-
-def _supported(session: Session, problem: Problem) -> tuple[Mode, ...]:
-    """The modes that the call supports; where the budget does not even suffice to find out, reverse mode."""
-    try:
-        return session.modes(problem)
-    except BudgetExhausted:
-        return (Mode.REVERSE,)
-
-
-def _second(before: Round | None, findings: list[Finding]) -> list[Finding]:
-    if before is None:
-        return findings
-    return [dataclasses.replace(finding, message=f"Second order: {finding.message}") for finding in findings]
-
-
-def investigate(problem: Problem, options: Options) -> Iterator[list[Finding]]:
-    """The findings of each property wanted, in the fixed order; an exception of user code is a finding too."""
-    for name, examine in PROPERTIES.items():
-        if name in options.properties:
-            findings: list[Finding] = []
-            try:
-                findings.extend(examine(problem, options))
-            except BudgetExhausted:
-                findings.append(_exhausted(name))
-            except Exception as error:
-                misshapen = isinstance(error, MisshapenGradientError)
-                yield [*findings, _refused(error) if misshapen else raised(name, error)]
-                return
-            yield findings
-
-
-def explain(problem: Problem, options: Options) -> list[Finding]:
-    """What may stand behind a wrong Jacobian, apart from a wrong formula."""
-    try:
-        return [finding for name in EXPLANATIONS for finding in PROPERTIES[name](problem, options)]
-    except MisshapenGradientError:  # which is explanation enough
-        return []
-
-
-def raised(name: str, error: Exception) -> Finding:
-    """The finding for an exception in user code."""
-    if isinstance(error, OutputChangedError):
-        message = f"Nothing can be compared: {error}"
-    else:
-        message = f"While `{name}` was checked, user code raised {type(error).__name__}: {error}"
-    return Finding(
-        property=name,
-        status=Status.RAISED,
-        message=message,
-        cause=error,
-    )
-
-
-def _refused(error: MisshapenGradientError) -> Finding:
-    """The finding for a gradient that the framework itself does not take."""
-    return Finding(
-        property="metadata", status=Status.WRONG, message=f"Gradient has incorrect layout: {error}.", cause=error
-    )
-
-
-def _require_coverage(problem: Problem, properties: frozenset[str]) -> None:
+def _require_coverage(problem: Problem, options: Options) -> Options:
     """A check that covers nothing is an error, never a pass."""
     if not problem.outputs.blocks:
-        raise ValueError("there is nothing to check: the function returned no floating-point tensor")
-    if not problem.has_graph and "unused" not in properties:
-        raise ValueError("there is nothing to check: no output has a graph, and the property `unused` is switched off")
+        raise NothingToCheckError("there is nothing to check: the function returned no floating-point array")
+    if not problem.connected and "unused" not in options.properties:
+        raise NothingToCheckError(
+            "there is nothing to check: no output is connected to an input, and the property `unused` is switched off"
+        )
+    return options
 
 
 def _require_positive(budget: float | None) -> None:
     if budget is not None and (isinstance(budget, bool) or not budget > 0):
         raise ValueError(f"budget must be positive, an int (evaluations) or a float (seconds): got {budget!r}")
-
-
-def _limit(problem: Problem, budget: float | None, started: float, spent: int) -> None:
-    """A whole number bounds the evaluations, `spent` of which are gone, any other number the seconds."""
-    if budget is None:
-        return
-    if isinstance(budget, int):
-        problem.cost.most_evaluations = budget - spent
-    else:
-        problem.cost.deadline = started + budget
-
-
-def _exhausted(name: str) -> Finding:
-    return Finding(
-        property=name,
-        status=Status.INCONCLUSIVE,
-        message=f"The budget was used up before the property `{name}` was checked.",
-        hint="raise budget=, or check fewer inputs at a time",
-    )
 
 
 _TORCH_NAMES = {

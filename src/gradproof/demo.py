@@ -17,10 +17,10 @@ from typing import Any
 import torch
 
 from gradproof.api import check
-from gradproof.core.finding import Entry
-from gradproof.core.report import Report
-from gradproof.report.html import write_html
-from gradproof.report.terminal import show
+from gradproof.results.finding import Entry
+from gradproof.results.report import Report
+from gradproof.render.html import write_html
+from gradproof.render.terminal import show
 
 TILE = 4
 COLUMNS = 6

@@ -11,32 +11,27 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch.autograd.gradcheck import GradcheckError as TorchGradcheckError
 
-from gradproof.api import explain, investigate
-from gradproof.backends import as_arguments
-from gradproof.backends.torch import first_outputs, jacobians
-from gradproof.backends.torch.arguments import Call, flatten_outputs
-from gradproof.backends.torch.comparison import compare_calls
-from gradproof.backends.torch.coverage import left_out
-from gradproof.backends.torch.problem import TorchProblem
-from gradproof.backends.torch.pull import pull
-from gradproof.backends.torch.second import DerivativeCall, SecondProblem, draw_cotangents
-from gradproof.backends.torch.state import preserved
-from gradproof.backends.torch.strided import StridedFunction, StridedOutputs
-from gradproof.backends.torch.validate import differentiable, validate_inputs, validate_outputs
-from gradproof.conclusion import Occasion, Round, conclude, name_of, observers, version_of
-from gradproof.core.finding import Finding, Status
+from gradproof.backends import Session, as_arguments
+from gradproof.backends.torch import jacobians
+from gradproof.backends.torch.calls import flatten_outputs
+from gradproof.backends.torch.derivative.pull import pull
+from gradproof.backends.torch.session import comparing_session, gradcheck_session, gradgradcheck_session
+from gradproof.backends.torch.state.preserve import preserved
+from gradproof.backends.torch.tensors.strided import StridedFunction, StridedOutputs
 from gradproof.core.options import Options, Strategy
-from gradproof.core.problem import Mode
-from gradproof.core.report import Report, Spent
+from gradproof.core.problem import Mode, Problem
+from gradproof.core.status import Status
+from gradproof.engine import Request, conclude, examine, explain, name_of, observers
 from gradproof.properties import DEFAULT
+from gradproof.results.finding import Finding
+from gradproof.results.report import Report
 
 __all__ = [
     "GradcheckError",
@@ -105,39 +100,96 @@ def gradcheck(
         (check_undefined_grad, check_grad_dtypes, check_batched_grad, check_batched_forward_grad),
         (float(eps), float(atol), float(rtol), float(nondet_tol)),
     )
-    make = functools.partial(
-        TorchProblem, masked=bool(masked), least_batch=(12, 2 if check_batched_grad else 5), dense_outputs=True
+    session = gradcheck_session(
+        func,
+        as_arguments(inputs),
+        masked=bool(masked),
+        forward=check_forward_ad,
+        least_products=_least_products(check_batched_grad),
     )
-    return _check(Call(func, as_arguments(inputs), {}), options, make, raise_exception)
+    with session as made:
+        return _decide(made, options, name_of(func), raise_exception)
 
 
-def _check(call: Call, options: Options, make: Callable[[Call], TorchProblem], raise_exception: bool) -> bool:
-    forward = Mode.FORWARD in options.modes
-    with preserved(validate_inputs(call, who="gradcheck", forward=forward, warn_precision=True), call):
-        problem = make(call)
-        chosen = options.for_size(problem.inputs.size, problem.outputs.size)
-        if chosen is not options:
-            _warn_of_probes(problem)
-        try:
-            if observers:
-                name = name_of(call.function)
-                subject = f"first derivative of {name}" if isinstance(call, DerivativeCall) else name
-                return _observed(problem, chosen, raise_exception, subject)
-            return _decide(problem, chosen, raise_exception, investigate(problem, chosen))
-        finally:
-            problem.close()
+def _least_products(batched: bool) -> int:
+    """From how many vjps on a batch is started: where it must be tested anyway, it is used as well."""
+    return 2 if batched else 5
+
+
+def _decide(session: Session, options: Options, subject: str, raise_exception: bool) -> bool:
+    """True, False, or the exception that torch would raise; whoever observes gets a whole report."""
+    if observers:
+        options = dataclasses.replace(options, certify=True)
+    request = Request(subject=subject, options=options, modes=options.modes, fit=_fit, decides=_is_fatal)
+    (round_,) = rounds = examine(session, request)
+    if observers:
+        conclude(session, request, rounds)
+    for finding in round_.findings:
+        if finding.status is Status.RAISED and finding.cause is not None:
+            raise finding.cause
+        if finding.status is Status.KINK:
+            warnings.warn(str(finding), NonDifferentiableWarning, stacklevel=3)
+    fatal = [finding for finding in round_.findings if _is_fatal(finding)]
+    if fatal and raise_exception:
+        reasons = list(dict.fromkeys([*explain(round_), *fatal]))
+        raise GradcheckError("\n".join(map(_told, reasons)), reasons) from fatal[0].cause
+    return not fatal
+
+
+def _is_fatal(finding: Finding) -> bool:
+    """Wrong, nothing verified, or beyond torch's tolerance by numbers too noisy to call it wrong."""
+    if finding.status is Status.INCONCLUSIVE and finding.entries and finding.kind != "lone kink":
+        return any(entry.difference > entry.tolerance for entry in finding.entries)
+    return finding.status is not Status.KINK
+
+
+def _fit(problem: Problem, options: Options) -> Options:
+    """Probes in place of every entry where there are too many of them."""
+    chosen = options.for_size(problem.inputs.size, problem.outputs.size)
+    if chosen is not options:
+        _warn_once(
+            f"{problem.inputs.size} inputs and {problem.outputs.size} outputs are too many to compare every entry of "
+            "the Jacobian; gradcheck uses probes, as with fast_mode=True. They see every entry at once."
+        )
+    return chosen
 
 
 @functools.cache
 def _warn_once(message: str) -> None:
-    warnings.warn(message, stacklevel=5)
+    warnings.warn(message, stacklevel=7)
 
 
-def _warn_of_probes(problem: TorchProblem) -> None:
-    _warn_once(
-        f"{problem.inputs.size} inputs and {problem.outputs.size} outputs are too many to compare every entry of the "
-        "Jacobian; gradcheck uses probes, as with fast_mode=True. They see every entry at once."
-    )
+# The phrases of torch.autograd.gradcheck that people match on, by property, kind and mode of a finding.
+_PHRASES: dict[tuple[str, str, Mode | None], str] = {
+    ("determinism", "", Mode.REVERSE): (
+        "Backward is not reentrant, i.e., running backward with the same input and grad_output multiple times gives "
+        "different values"
+    ),
+    ("linearity", "zero", Mode.REVERSE): "backward not multiplied by grad_output",
+    ("undefined", "", Mode.REVERSE): "Expected backward function to handle undefined output grads",
+    ("undefined", "", Mode.FORWARD): "Expected forward AD to treat an undefined tangent as zeros",
+    ("batched_reverse", "", Mode.REVERSE): (
+        "gradcheck or gradgradcheck failed while testing batched gradient computation"
+    ),
+    ("batched_forward", "", Mode.FORWARD): (
+        "gradcheck or gradgradcheck failed while testing batched forward-mode gradient computation"
+    ),
+    ("metadata", "shape", Mode.REVERSE): "Gradient has incorrect shape",
+    ("metadata", "layout", Mode.REVERSE): "Gradient has incorrect layout",
+    ("metadata", "device", Mode.REVERSE): "Gradient has incorrect device",
+    ("dtypes", "dtype", Mode.REVERSE): "Gradient has dtype mismatch",
+    ("dtypes", "dtype", Mode.FORWARD): "Forward AD gradient has dtype mismatch",
+    ("unused", "", Mode.REVERSE): "Numerical gradient for function expected to be zero",
+}
+
+
+def _told(finding: Finding) -> str:
+    """A finding in torch's words first, then in our own."""
+    phrase = _PHRASES.get((finding.property, finding.kind, finding.mode), "")
+    if finding.property == "jacobian" and finding.mode is Mode.FORWARD and finding.entries:
+        where = f"output {finding.output} with respect to input {finding.input}"
+        phrase = f"Jacobian computed with forward mode mismatch for {where}"
+    return f"{phrase}: {finding}" if phrase else str(finding)
 
 
 @functools.lru_cache(maxsize=64)
@@ -162,60 +214,6 @@ def _options(
         nondet_tol=nondet_tol,
         step=None if eps == _DEFAULT_EPS else eps,
     )
-
-
-def _observed(problem: TorchProblem, options: Options, raise_exception: bool, subject: str) -> bool:
-    """The same decision, and a report of it for whoever listens."""
-    occasion, options = Occasion(subject, "torch"), dataclasses.replace(options, certify=True)
-    seen: list[Finding] = []
-
-    def investigated() -> Iterator[list[Finding]]:
-        for findings in investigate(problem, options):
-            seen.extend(findings)
-            yield findings
-
-    try:
-        return _decide(problem, options, raise_exception, investigated())
-    finally:
-        lone = problem.inputs.size * problem.outputs.size == 1
-        findings = [_undecided(f) if lone and f.status is Status.KINK else f for f in seen]
-        conclude([Round(problem, options.modes, findings)], occasion)
-
-
-def _undecided(finding: Finding) -> Finding:
-    return dataclasses.replace(finding, status=Status.INCONCLUSIVE)
-
-
-def _decide(
-    problem: TorchProblem, options: Options, raise_exception: bool, investigation: Iterator[list[Finding]]
-) -> bool:
-    for findings in investigation:
-        if not findings:
-            continue
-        for finding in findings:
-            if finding.status is Status.RAISED and finding.cause is not None:
-                raise finding.cause
-            if finding.status is Status.KINK:
-                warnings.warn(str(finding), NonDifferentiableWarning, stacklevel=4)
-        # where the only entry there is lies on a kink nothing was verified, and that is no pass
-        lone = problem.inputs.size * problem.outputs.size == 1
-        fatal = [finding for finding in findings if _is_fatal(finding) or (lone and finding.status is Status.KINK)]
-        if fatal:
-            if raise_exception:
-                reasons = list(dict.fromkeys([*explain(problem, options), *fatal]))
-                text = "\n".join(map(str, reasons))
-                if lone and fatal[0].status is Status.KINK:
-                    text += "\nThis is the only entry there is: no derivative was verified, and that is no pass."
-                raise GradcheckError(text, reasons) from fatal[0].cause
-            return False
-    return True
-
-
-def _is_fatal(finding: Finding) -> bool:
-    """Wrong, or beyond torch's tolerance by numbers too noisy to call it wrong."""
-    if finding.status is Status.INCONCLUSIVE and finding.entries:
-        return any(entry.difference > entry.tolerance for entry in finding.entries)
-    return finding.status is not Status.KINK
 
 
 def gradgradcheck(
@@ -250,22 +248,23 @@ def gradgradcheck(
     _require(check_fwd_over_rev or check_rev_over_rev, "at least one of check_fwd_over_rev and check_rev_over_rev")
     _require(check_rev_over_rev or not check_undefined_grad, "check_rev_over_rev=True for check_undefined_grad=True")
     _require(check_rev_over_rev or not check_batched_grad, "check_rev_over_rev=True for check_batched_grad=True")
-    call = Call(func, as_arguments(inputs), {})
-    if grad_outputs is None:
-        with preserved([tensor for _, tensor in differentiable(call)], call):
-            outputs = first_outputs(call)
-            validate_outputs(outputs)
-        cotangents: tuple[Any, ...] = tuple(draw_cotangents(outputs, noncontiguous=gen_non_contig_grad_outputs))
-    else:
-        cotangents = as_arguments(grad_outputs)
     options = _options(
         Strategy.PROBES if fast_mode else Strategy.ENTRIES,
         (check_rev_over_rev, check_fwd_over_rev),
         (check_undefined_grad, check_grad_dtypes, check_batched_grad, False),
         (float(eps), float(atol), float(rtol), float(nondet_tol)),
     )
-    make = functools.partial(SecondProblem, masked=masked, least_batch=(12, 2 if check_batched_grad else 5))
-    return _check(DerivativeCall(call, cotangents), options, make, raise_exception)
+    session = gradgradcheck_session(
+        func,
+        as_arguments(inputs),
+        None if grad_outputs is None else as_arguments(grad_outputs),
+        masked=masked,
+        forward=check_fwd_over_rev,
+        least_products=_least_products(check_batched_grad),
+        noncontiguous=gen_non_contig_grad_outputs,
+    )
+    with session as made:
+        return _decide(made, options, f"first derivative of {name_of(func)}", raise_exception)
 
 
 def as_sparse_gradcheck(gradcheck: Callable[..., Any]) -> Callable[..., Any]:
@@ -322,24 +321,13 @@ def compare(
     >>> compare(lambda x: 1.001 * x, lambda x: 1.0 * x, x).findings[0].output
     0
     """
-    started = time.perf_counter()
-    arguments, keywords = as_arguments(inputs), dict(kwargs or {})
-    call, other = (Call(function, arguments, keywords) for function in (func, reference))
-    tensors = validate_inputs(call, who="compare", forward=False, warn_precision=False)
-    with preserved(tensors, call), preserved(tensors, other):
-        findings, cost = compare_calls(call, other, seed)
-    return Report(
-        findings=tuple(findings),
-        modes=(Mode.REVERSE,),
-        covered=tuple(call.label(i) for i in call.differentiable()),
-        entries=0,
-        certificate=None,
-        cost=Spent(cost.evaluations, cost.vjps, cost.jvps, time.perf_counter() - started),
-        seed=seed,
-        versions=tuple((name, version_of(name)) for name in ("gradproof", "numpy", "torch")),
+    request = Request(
         subject=f"{name_of(func)} against {name_of(reference)}",
-        not_covered=left_out(call),
+        options=Options(properties=frozenset({"compare"}), seed=seed),
+        modes=(Mode.REVERSE,),
     )
+    with comparing_session(func, reference, as_arguments(inputs), dict(kwargs or {}), seed=seed) as session:
+        return conclude(session, request, examine(session, request))
 
 
 def get_numerical_jacobian(

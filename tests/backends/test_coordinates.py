@@ -9,8 +9,8 @@ import pytest
 import torch
 from functions import numbers
 
-from gradproof.backends.torch.coordinates import build, build_batch, form, read, resolution
-from gradproof.backends.torch.frames import Frame
+from gradproof.backends.torch.tensors.coordinates import build, build_batch, form, read, resolution
+from gradproof.backends.torch.tensors.frames import Frame
 
 DTYPES = [torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.complex128, torch.complex64]
 VIEWS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {

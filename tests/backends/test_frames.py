@@ -11,7 +11,7 @@ from functions import numbers
 from sparse_functions import DENSE, HOLE, LAYOUTS, STORED, as_layout, sparse
 from torch.masked import masked_tensor
 
-from gradproof.backends.torch.frames import Frame, input_frame, output_frame, values_in_place, without_holes
+from gradproof.backends.torch.tensors.frames import Frame, input_frame, output_frame, values_in_place, without_holes
 from gradproof.core.space import Place, Space
 
 pytestmark = pytest.mark.filterwarnings("ignore:The PyTorch API of MaskedTensors")

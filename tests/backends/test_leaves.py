@@ -9,9 +9,9 @@ import pytest
 import torch
 from functions import numbers
 
-from gradproof.backends.torch.coordinates import read
-from gradproof.backends.torch.frames import input_frame
-from gradproof.backends.torch.leaves import Leaf, make_leaf, move_together
+from gradproof.backends.torch.tensors.coordinates import read
+from gradproof.backends.torch.tensors.frames import input_frame
+from gradproof.backends.torch.tensors.leaves import Leaf, make_leaf, move_together
 
 
 def leaf_of(tensor: torch.Tensor) -> Leaf:

@@ -8,8 +8,8 @@ import pytest
 import torch
 from functions import custom, numbers
 
-from gradproof.backends.torch.arguments import Call
-from gradproof.backends.torch.second import DerivativeCall, connected, draw_cotangents
+from gradproof.backends.torch.calls import call_of, connected
+from gradproof.backends.torch.derivative.second import DerivativeCall, draw_cotangents
 
 
 def test_only_outputs_with_a_graph_are_connected() -> None:
@@ -40,7 +40,7 @@ def test_drawing_cotangents_repeats_itself_and_leaves_the_global_generator_alone
 
 
 def derivative(function: Any, inputs: Any, cotangents: Any, **keywords: Any) -> DerivativeCall:
-    return DerivativeCall(Call(function, inputs, keywords), cotangents)
+    return DerivativeCall(call_of(function, inputs, keywords), cotangents)
 
 
 def test_the_first_derivative_is_the_gradient_for_the_cotangents() -> None:

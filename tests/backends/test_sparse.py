@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sparse_functions import COMPRESSED, DENSE, LAYOUTS, as_layout, sparse
 
-from gradproof.backends.torch.sparse import Pattern, gather, is_sparse, layout_name, look_up, scatter, values_of
+from gradproof.backends.torch.tensors.sparse import Pattern, gather, is_sparse, layout_name, look_up, scatter, values_of
 
 TENSORS: dict[str, torch.Tensor] = {layout: sparse(layout) for layout in LAYOUTS}
 TENSORS |= {f"hybrid {layout}": as_layout(DENSE[..., None].expand(4, 6, 3), layout, 1) for layout in LAYOUTS}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import weakref
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -13,16 +14,18 @@ import torch
 from functions import batchable, custom, numbers
 
 import gradproof
-from gradproof.backends.torch.arguments import Call
-from gradproof.backends.torch.problem import TorchProblem
+from gradproof.backends.torch.calls import call_of
+from gradproof.backends.torch.problem import first_order
+from gradproof.core.capabilities import MemoryLayout, MemoryWatch
+from gradproof.core.investigation import Investigation
 from gradproof.core.problem import Mode, OutputChangedError
 from gradproof.torch import gradcheck
 
 pytestmark = pytest.mark.filterwarnings("ignore:Input #0 requires gradient")
 
 
-def problem_of(function: Callable[..., Any], *inputs: Any) -> TorchProblem:
-    return TorchProblem(Call(function, inputs, {}))
+def asked(function: Callable[..., Any], *inputs: Any) -> Investigation:
+    return Investigation(first_order(call_of(function, inputs)).problem)
 
 
 # F, J^T v and J u are what torch says they are
@@ -30,7 +33,8 @@ def problem_of(function: Callable[..., Any], *inputs: Any) -> TorchProblem:
 
 def test_values_and_derivatives_are_those_of_the_function() -> None:
     a, b = numbers(3, 4), numbers(4, 2, seed=1)
-    problem = problem_of(torch.matmul, a, b)
+    investigation = asked(torch.matmul, a, b)
+    problem = investigation.problem
     jacobian = np.concatenate(
         [
             part.reshape(6, -1).numpy()
@@ -40,31 +44,35 @@ def test_values_and_derivatives_are_those_of_the_function() -> None:
     )
     assert (problem.inputs.size, problem.outputs.size) == (20, 6)
     np.testing.assert_array_equal(problem.value, (a @ b).detach().numpy().reshape(-1))
-    np.testing.assert_allclose(problem.vjp_many(np.eye(6)), jacobian, atol=1e-14)
-    np.testing.assert_allclose(problem.jvp_many(np.eye(20)).T, jacobian, atol=1e-14)
-    np.testing.assert_allclose(problem.pullback, jacobian.T @ problem.cotangent, atol=1e-14)
-    np.testing.assert_allclose(problem.pushforward, jacobian @ problem.tangent, atol=1e-14)
+    np.testing.assert_allclose(investigation.vjp_many(np.eye(6)), jacobian, atol=1e-14)
+    np.testing.assert_allclose(investigation.jvp_many(np.eye(20)).T, jacobian, atol=1e-14)
+    np.testing.assert_allclose(investigation.pullback, jacobian.T @ investigation.cotangent, atol=1e-14)
+    np.testing.assert_allclose(investigation.pushforward, jacobian @ investigation.tangent, atol=1e-14)
+    assert problem.vjp is not None
+    assert problem.jvp is not None
+    np.testing.assert_array_equal(problem.vjp(investigation.cotangent), investigation.pullback)
+    np.testing.assert_array_equal(problem.jvp(investigation.tangent), investigation.pushforward)
 
 
 def test_moved_points_are_evaluated_one_by_one_and_together() -> None:
     x = numbers(4)
-    problem = problem_of(lambda x: x.sin() * x.sum(), x)
+    investigation = asked(lambda x: x.sin() * x.sum(), x)
     points = np.random.default_rng(0).normal(size=(30, 4))
     expected = np.sin(points) * points.sum(axis=1, keepdims=True)
-    np.testing.assert_allclose(problem.evaluate_many(points), expected, atol=1e-14)
-    np.testing.assert_allclose([problem.evaluate(point) for point in points], expected, atol=1e-14)
-    np.testing.assert_array_equal(problem.point, x.detach().numpy())
+    np.testing.assert_allclose(investigation.evaluate_many(points), expected, atol=1e-14)
+    np.testing.assert_allclose([investigation.evaluate(point) for point in points], expected, atol=1e-14)
+    np.testing.assert_array_equal(investigation.problem.point, x.detach().numpy())
 
 
 @pytest.mark.parametrize("count", [3, 30], ids=["loop", "batch"])
 @pytest.mark.parametrize("run", [slice(0, 4), slice(4, 7), slice(1, 3), slice(2, 6), slice(0, 7)], ids=str)
 def test_points_that_move_a_run_of_coordinates_are_as_if_they_were_whole(run: slice, count: int) -> None:
-    problem = problem_of(lambda x, y: x.sin() * y.sum() + y.prod(), numbers(4), numbers(3, seed=1))
+    investigation = asked(lambda x, y: x.sin() * y.sum() + y.prod(), numbers(4), numbers(3, seed=1))
     rows = np.random.default_rng(0).normal(size=(count, run.stop - run.start))
-    whole = np.tile(problem.point, (count, 1))
+    whole = np.tile(investigation.problem.point, (count, 1))
     whole[:, run] = rows
-    expected = [problem.evaluate(point) for point in whole]
-    np.testing.assert_allclose(problem.evaluate_many(rows, run), expected, atol=1e-14)
+    expected = [investigation.evaluate(point) for point in whole]
+    np.testing.assert_allclose(investigation.evaluate_many(rows, run), expected, atol=1e-14)
 
 
 def test_inputs_that_no_point_moves_are_single_in_a_batch_that_is_trusted() -> None:
@@ -75,40 +83,40 @@ def test_inputs_that_no_point_moves_are_single_in_a_batch_that_is_trusted() -> N
         batched += torch._C._functorch.is_batchedtensor(x) and not torch._C._functorch.is_batchedtensor(y)
         return x.sin() * y.sum()
 
-    problem = problem_of(function, numbers(4), numbers(3, seed=1))
-    points = np.tile(problem.point, (30, 1))
+    investigation = asked(function, numbers(4), numbers(3, seed=1))
+    points = np.tile(investigation.problem.point, (30, 1))
     points[:, :4] += np.random.default_rng(0).normal(size=(30, 4))
     for _ in range(2):
         expected = np.sin(points[:, :4]) * points[:, 4:].sum(axis=1, keepdims=True)
-        np.testing.assert_allclose(problem.evaluate_many(points), expected, atol=1e-14)
+        np.testing.assert_allclose(investigation.evaluate_many(points), expected, atol=1e-14)
     assert batched == 2
 
 
 def test_a_run_of_an_input_that_is_read_by_closure_is_not_trusted_to_a_batch() -> None:
     y = numbers(3, seed=1)
-    problem = problem_of(lambda x, _: x.sin() * y.sum(), numbers(4), y)
+    investigation = asked(lambda x, _: x.sin() * y.sum(), numbers(4), y)
     rows = np.random.default_rng(0).normal(size=(30, 2))
-    whole = np.tile(problem.point, (30, 1))
+    whole = np.tile(investigation.problem.point, (30, 1))
     whole[:, 4:6] = rows
-    expected = [problem.evaluate(point) for point in whole]
-    np.testing.assert_allclose(problem.evaluate_many(rows, slice(4, 6)), expected, atol=1e-14)
+    expected = [investigation.evaluate(point) for point in whole]
+    np.testing.assert_allclose(investigation.evaluate_many(rows, slice(4, 6)), expected, atol=1e-14)
 
 
 def test_a_complex_derivative_is_the_real_jacobian_of_its_parts() -> None:
     z = numbers(1, dtype=torch.complex128)
-    problem = problem_of(lambda z: z * z, z)
-    a, b = problem.point
+    investigation = asked(lambda z: z * z, z)
+    a, b = investigation.problem.point
     real = np.array([[2 * a, -2 * b], [2 * b, 2 * a]])
-    np.testing.assert_allclose(problem.vjp_many(np.eye(2)), real, atol=1e-14)
-    np.testing.assert_allclose(problem.jvp_many(np.eye(2)).T, real, atol=1e-14)
+    np.testing.assert_allclose(investigation.vjp_many(np.eye(2)), real, atol=1e-14)
+    np.testing.assert_allclose(investigation.jvp_many(np.eye(2)).T, real, atol=1e-14)
 
 
 def test_calls_of_user_code_are_counted() -> None:
-    problem = problem_of(torch.sin, numbers(3))
-    problem.evaluate(problem.point)
-    problem.vjp(problem.value)
-    problem.jvp(problem.point)
-    assert (problem.cost.evaluations, problem.cost.vjps, problem.cost.jvps) == (2, 1, 1)
+    investigation = asked(torch.sin, numbers(3))
+    investigation.evaluate(investigation.problem.point)
+    investigation.vjp(investigation.problem.value)
+    investigation.jvp(investigation.problem.point)
+    assert (investigation.cost.evaluations, investigation.cost.vjps, investigation.cost.jvps) == (2, 1, 1)
 
 
 # every kind of input: the right derivative passes, the wrong one fails, in both modes
@@ -278,17 +286,17 @@ def test_a_tangent_that_is_a_zero_tensor_counts_as_zeros() -> None:
 def test_outputs_of_another_form_at_another_point_are_refused(changed: Callable[..., Any], phrase: str) -> None:
     x = numbers(3)
     start = x.detach().clone()
-    problem = problem_of(lambda x: x.sin() if torch.equal(x, start) else changed(x), x)
+    investigation = asked(lambda x: x.sin() if torch.equal(x, start) else changed(x), x)
     with pytest.raises(OutputChangedError, match=phrase):
-        problem.evaluate(problem.point + 1e-3)
+        investigation.evaluate(investigation.problem.point + 1e-3)
     with pytest.raises(OutputChangedError, match=phrase):
-        problem.evaluate_many(problem.point + np.full((2, 3), 1e-3))
+        investigation.evaluate_many(investigation.problem.point + np.full((2, 3), 1e-3))
 
 
 def test_outputs_without_a_graph_have_no_derivative() -> None:
-    problem = problem_of(lambda x: x.detach() * 2, numbers(3))
-    assert not problem.has_graph
-    assert problem.vjp(np.ones(3)).tolist() == [0, 0, 0]
+    investigation = asked(lambda x: x.detach() * 2, numbers(3))
+    assert not investigation.problem.connected
+    assert investigation.vjp(np.ones(3)).tolist() == [0, 0, 0]
 
 
 # batches
@@ -321,10 +329,10 @@ def test_a_batchable_function_is_called_a_few_times_only() -> None:
         calls += 1
         return x.sin()
 
-    problem = problem_of(counted, numbers(100))
-    problem.evaluate_many(np.repeat(problem.point[None], 300, axis=0))
+    investigation = asked(counted, numbers(100))
+    investigation.evaluate_many(np.repeat(investigation.problem.point[None], 300, axis=0))
     assert calls <= 3
-    assert problem.cost.evaluations >= 300
+    assert investigation.cost.evaluations >= 300
 
 
 @pytest.fixture(scope="module")
@@ -365,13 +373,13 @@ def test_a_wrong_batching_rule_is_found_when_batching_is_asked_about(misbatched:
 
 
 def test_a_batched_jvp_is_compared_with_a_plain_one() -> None:
-    assert problem_of(torch.sin, numbers(5)).batch_flaw(Mode.FORWARD) is None
-    assert problem_of(torch.sin, numbers(5)).batch_flaw(Mode.REVERSE) is None
+    assert asked(torch.sin, numbers(5)).batch_flaw(Mode.FORWARD) is None
+    assert asked(torch.sin, numbers(5)).batch_flaw(Mode.REVERSE) is None
 
     def scalar_rule(saved: Any, tangent: torch.Tensor) -> torch.Tensor:
         return tangent * float(tangent.sum() * 0 + 1) * saved[0].cos()
 
-    flaw = problem_of(custom(torch.sin, lambda s, g: g * s[0].cos(), scalar_rule), numbers(5)).batch_flaw(Mode.FORWARD)
+    flaw = asked(custom(torch.sin, lambda s, g: g * s[0].cos(), scalar_rule), numbers(5)).batch_flaw(Mode.FORWARD)
     assert flaw is not None
     assert flaw.cause is not None
 
@@ -416,7 +424,7 @@ def test_a_wrong_jvp_is_found_where_it_is_wrong() -> None:
     assert gradproof.check(right, numbers(5), modes=["forward", "reverse"]).ok
     (finding, *_) = gradproof.check(wrong, numbers(5)).findings
     assert (finding.input_element, finding.output_element, finding.wrong) == ((3,), (3,), 1)
-    assert "forward mode mismatch" in finding.message
+    assert "in forward mode" in finding.message
 
 
 def test_a_function_without_a_jvp_is_checked_in_reverse_mode_alone() -> None:
@@ -429,29 +437,124 @@ def test_a_function_without_a_jvp_is_checked_in_reverse_mode_alone() -> None:
 
 
 def test_gradients_and_tangents_of_the_right_form_are_not_misshapen() -> None:
-    problem = problem_of(torch.sin, numbers(2, 3))
-    assert problem.misshapen_gradients() == []
-    assert problem.misshapen_tangents() == []
+    gradients, tangents = inspected(torch.sin, numbers(2, 3))
+    assert gradients.misshapen() == []
+    assert tangents.misshapen() == []
+    assert tangents.carries
+
+
+def inspected(function: Callable[..., Any], *inputs: Any) -> tuple[Any, Any]:
+    """What the shared vjp and jvp returned; the latter is None where there is no forward mode."""
+    investigation = asked(function, *inputs)
+    _ = investigation.pullback
+    with suppress(RuntimeError):
+        _ = investigation.pushforward
+    return investigation.gradients, investigation.tangents
 
 
 def test_a_sparse_gradient_of_a_dense_input_is_misshapen() -> None:
-    problem = problem_of(custom(lambda x: x * 2, lambda s, g: (2 * g).to_sparse()), numbers(2, 3))
-    ((block, expected, actual),) = problem.misshapen_gradients()
+    gradients, _ = inspected(custom(lambda x: x * 2, lambda s, g: (2 * g).to_sparse()), numbers(2, 3))
+    ((block, expected, actual),) = gradients.misshapen()
     assert (block.index, expected.layout, actual.layout) == (0, "strided", "sparse_coo")
-    assert np.array_equal(problem.vjp(np.ones(6)), np.full(6, 2.0))
+    investigation = asked(custom(lambda x: x * 2, lambda s, g: (2 * g).to_sparse()), numbers(2, 3))
+    assert np.array_equal(investigation.vjp(np.ones(6)), np.full(6, 2.0))
 
 
-def test_a_problem_is_gone_when_nobody_holds_it() -> None:
+def test_a_tangent_of_another_dtype_is_misshapen() -> None:
+    rules = (lambda x: x * 2, lambda s, g: 2 * g)
+    _, tangents = inspected(custom(*rules, lambda s, t: 2 * t.to(torch.complex128)), numbers(3))
+    ((block, expected, actual),) = tangents.misshapen()
+    assert (block.kind, expected.dtype, actual.dtype) == ("output", "float64", "complex128")
+
+
+def test_outputs_that_no_tangent_reaches_carry_none() -> None:
+    x = numbers(3)
+    _, tangents = inspected(lambda _: x.sin(), x)
+    assert not tangents.carries
+    assert tangents.coordinates.tolist() == [0, 0, 0]
+
+
+# the memory of gradients and cotangents
+
+
+def test_a_gradient_that_is_an_input_or_another_gradient_is_aliased() -> None:
+    gradients, _ = inspected(custom(lambda x: x * x, lambda s, g: s[0]), numbers(3))
+    assert [(block.index, what) for block, what in gradients.aliased()] == [(0, "input 0 itself")]
+
+    def twice(saved: Any, g: torch.Tensor) -> Any:
+        gradient = 2 * g
+        return gradient, gradient.view_as(gradient)
+
+    gradients, _ = inspected(custom(lambda a, b: 2 * (a + b), twice), numbers(3), numbers(3, seed=1))
+    assert [(block.index, what) for block, what in gradients.aliased()] == [(1, "the gradient of input 0")]
+    gradients, _ = inspected(torch.add, numbers(3), numbers(3, seed=1))
+    assert gradients.aliased() == []
+
+
+def test_a_cotangent_that_backward_wrote_to_is_overwritten() -> None:
+    gradients, _ = inspected(custom(lambda x: x * 2, lambda s, g: g.mul_(2)), numbers(3))
+    assert gradients.overwritten_cotangents() == ["the grad_output of output 0"]
+    gradients, _ = inspected(torch.sin, numbers(3))
+    assert gradients.overwritten_cotangents() == []
+
+
+@pytest.mark.parametrize("layout", MemoryLayout)
+def test_what_a_backward_writes_to_is_seen_and_put_back(layout: MemoryLayout) -> None:
+    def backward(saved: Any, g: torch.Tensor) -> torch.Tensor:
+        saved[0].data.add_(1.0)
+        return 2 * g
+
+    x = numbers(2, 3)
+    before = x.detach().clone()
+    investigation = asked(custom(lambda x: x * 2, backward), x)
+    watched = investigation.watched_vjp(np.ones(6), layout)
+    assert watched.gradient.tolist() == [2.0] * 6
+    assert watched.overwritten == ("input 0",)
+    assert torch.equal(x, before)
+    investigation.vjp(np.ones(6))
+    assert torch.equal(x, before)
+    investigation.vjp_in(np.ones(6), layout)
+    investigation.vjp_without(np.ones(6), frozenset({0}))
+    investigation.vjp_many(np.eye(6))
+    assert torch.equal(x, before)
+
+
+def test_an_input_that_the_function_wrote_to_is_named_and_put_back() -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        y = x * 2
+        x.data.add_(1.0)
+        return y
+
+    x = numbers(3)
+    before = x.detach().clone()
+    problem = first_order(call_of(function, (x,))).problem
+    watch = problem.capability(MemoryWatch)
+    assert watch is not None
+    assert watch.overwritten_inputs == ("input 0 `x`",)
+    assert torch.equal(x, before)
+
+
+def test_tensors_that_vmap_cannot_carry_have_no_batches() -> None:
+    packed = numbers(2, 3, dtype=torch.float32).detach().to_mkldnn().requires_grad_()
+    investigation = asked(lambda m: m.to_dense() ** 2, packed)
+    assert investigation.vjp_many(np.eye(6)).shape == (6, 6)
+    flaw = investigation.batch_flaw(Mode.REVERSE)
+    assert flaw is not None
+    assert "vmap carries strided tensors only" in flaw.reason
+
+
+def test_nothing_is_left_when_nobody_holds_a_problem() -> None:
     """No cycle: a check of a large input must not wait for the garbage collector."""
     x = torch.rand(40, dtype=torch.float64, requires_grad=True)
-    problem = TorchProblem(Call(torch.sin, (x,), {}))
-    problem.evaluate_many(np.tile(problem.point, (40, 1)))
-    problem.vjp_many(np.eye(40))
-    problem.jvp_many(np.eye(40))
-    gone = weakref.ref(problem)
+    made = first_order(call_of(torch.sin, (x,)))
+    investigation = Investigation(made.problem)
+    investigation.evaluate_many(np.tile(made.problem.point, (40, 1)))
+    investigation.vjp_many(np.eye(40))
+    investigation.jvp_many(np.eye(40))
+    gone = weakref.ref(made.outputs), weakref.ref(made.point), weakref.ref(investigation)
     gc.disable()
     try:
-        del problem
-        assert gone() is None
+        del made, investigation
+        assert [reference() for reference in gone] == [None, None, None]
     finally:
         gc.enable()

@@ -12,9 +12,11 @@ from functions import custom, numbers
 
 import gradproof
 from gradproof import Status, Verdict
-from gradproof.backends.torch.arguments import Call
-from gradproof.backends.torch.problem import TorchProblem
-from gradproof.backends.torch.twin import wide
+from gradproof.backends.torch.calls import call_of
+from gradproof.backends.torch.derivative.twin import wide
+from gradproof.backends.torch.problem import first_order
+from gradproof.core.investigation import Investigation
+from gradproof.core.problem import Problem
 from gradproof.core.stencil import Stencil
 from gradproof.torch import GradcheckError, gradcheck
 
@@ -23,8 +25,8 @@ DOUBLE = 2.0**-52
 MANY = 10**5
 
 
-def problem_of(function: Callable[..., Any], *inputs: Any, **keywords: Any) -> TorchProblem:
-    return TorchProblem(Call(function, inputs, keywords))
+def problem_of(function: Callable[..., Any], *inputs: Any, **keywords: Any) -> Problem:
+    return first_order(call_of(function, inputs, keywords)).problem
 
 
 @pytest.mark.parametrize(
@@ -78,7 +80,7 @@ def test_it_is_measured_at_the_rounded_point(dtype: torch.dtype) -> None:
 @pytest.mark.parametrize("dtype", LOW, ids=str)
 def test_the_numerical_derivative_is_far_sharper_than_the_dtype(dtype: torch.dtype) -> None:
     problem = problem_of(lambda x: x * x, numbers(3, dtype=dtype))
-    estimate = Stencil(problem).measure([0], lambda value: 1e-8 * np.abs(value))
+    estimate = Stencil(Investigation(problem)).measure([0], lambda value: 1e-8 * np.abs(value))
     assert float(estimate.error.max()) < 1e-7
     assert estimate.value[0, 0] == pytest.approx(2 * problem.point[0], abs=1e-7)
 
@@ -86,7 +88,7 @@ def test_the_numerical_derivative_is_far_sharper_than_the_dtype(dtype: torch.dty
 def test_batches_are_measured_in_float64_too() -> None:
     problem = problem_of(torch.sin, numbers(30, dtype=torch.float32))
     points = problem.point + 1e-12 * np.arange(40)[:, None]
-    assert np.abs(problem.evaluate_many(points) - np.sin(points)).max() < 1e-15
+    assert np.abs(Investigation(problem).evaluate_many(points) - np.sin(points)).max() < 1e-15
 
 
 def test_floating_point_arguments_without_a_gradient_are_widened_with_the_others() -> None:

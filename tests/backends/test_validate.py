@@ -9,12 +9,13 @@ import pytest
 import torch
 from functions import numbers
 
-from gradproof.backends.torch.arguments import Call
-from gradproof.backends.torch.validate import overlaps, validate_inputs, validate_outputs
+from gradproof.backends.torch.calls import call_of
+from gradproof.backends.torch.memory.sharing import overlaps
+from gradproof.backends.torch.validate import validate_inputs, validate_outputs
 
 
 def validate(*inputs: Any, forward: bool = False) -> None:
-    validate_inputs(Call(torch.sin, inputs, {}), who="gradcheck", forward=forward, warn_precision=True)
+    validate_inputs(call_of(torch.sin, inputs), who="gradcheck", forward=forward, warn_precision=True)
 
 
 @pytest.mark.parametrize("inputs", [(), (3.0,), (torch.ones(2),), (torch.ones(2, dtype=torch.int64), None)])
@@ -90,5 +91,12 @@ def test_elements_with_their_own_memory_are_taken(name: str) -> None:
 def test_warnings_can_be_silenced_by_the_caller_of_the_backend() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        call = Call(torch.sin, (numbers(3, dtype=torch.float32),), {})
+        call = call_of(torch.sin, (numbers(3, dtype=torch.float32),))
         validate_inputs(call, who="gradcheck", forward=False, warn_precision=False)
+
+
+def test_a_warning_points_at_the_users_call() -> None:
+    call = call_of(torch.sin, (numbers(3, dtype=torch.float32),))
+    with pytest.warns(UserWarning, match="Input #0") as caught:
+        validate_inputs(call, who="gradcheck", forward=False, warn_precision=True)
+    assert caught[0].filename == __file__

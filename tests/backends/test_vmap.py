@@ -9,7 +9,7 @@ import pytest
 import torch
 from functions import custom
 
-from gradproof.backends.torch.vmap import vmap, vmap_derivative
+from gradproof.backends.torch.derivative.vmap import map_rows, pull_rows, push_rows
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     "product": lambda x, w: (x @ w,),
@@ -29,13 +29,13 @@ def test_it_gives_what_torchs_own_gives(name: str, single: set[int]) -> None:
     ]
     dims = tuple(None if k in single else 0 for k in range(2))
     expected = torch.func.vmap(FUNCTIONS[name], in_dims=dims)(*arguments)
-    for ours, theirs in zip(vmap(FUNCTIONS[name], arguments, single), expected, strict=True):
+    for ours, theirs in zip(map_rows(FUNCTIONS[name], arguments, single), expected, strict=True):
         assert ours.shape == theirs.shape
         torch.testing.assert_close(ours, theirs)
 
 
 def test_random_numbers_are_the_same_in_each_row() -> None:
-    (noise,) = vmap(lambda x: [x * torch.rand(2)], [torch.ones(3, 2)])
+    (noise,) = map_rows(lambda x: [x * torch.rand(2)], [torch.ones(3, 2)])
     assert (noise == noise[0]).all()
 
 
@@ -43,7 +43,7 @@ def raising(*_: Any) -> Any:
     raise ArithmeticError("no")
 
 
-@pytest.mark.parametrize("batch", [vmap, vmap_derivative])
+@pytest.mark.parametrize("batch", [map_rows, push_rows])
 def test_an_exception_leaves_no_level_of_batching_behind(batch: Callable[..., Any]) -> None:
     for _ in range(3):
         with pytest.raises(ArithmeticError):
@@ -56,7 +56,7 @@ def test_an_exception_leaves_no_level_of_batching_behind(batch: Callable[..., An
 def test_a_custom_function_without_a_rule_refuses() -> None:
     function = custom(torch.sin, lambda s, g: g * s[0].cos())
     with pytest.raises(RuntimeError, match="vmap"):
-        vmap(lambda x: [function(x)], [torch.ones(3, requires_grad=True)])
+        map_rows(lambda x: [function(x)], [torch.ones(3, requires_grad=True)])
 
 
 def test_derivatives_in_rows_are_those_of_is_grads_batched() -> None:
@@ -66,10 +66,7 @@ def test_derivatives_in_rows_are_those_of_is_grads_batched() -> None:
         y, (x, unused), cotangents, is_grads_batched=True, retain_graph=True, allow_unused=True
     )
 
-    def pulled(cotangent: torch.Tensor) -> Any:
-        return torch.autograd.grad(y, (x, unused), cotangent, retain_graph=True, allow_unused=True)
-
-    gradient, none = vmap_derivative(pulled, [cotangents])
+    gradient, none = pull_rows([y], [x, unused], [cotangents])
     assert none is None
     assert gradient is not None
     torch.testing.assert_close(gradient, expected)

@@ -6,17 +6,18 @@ from typing import Any
 
 import numpy as np
 import pytest
-from array_problem import SINGLE, ArrayProblem, Part
+from array_problem import SINGLE, Part, investigation
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gradproof.core.colours import colour, confirmed
-from gradproof.core.entries import Comparison, compare_entries
-from gradproof.core.finding import Status
-from gradproof.core.judge import Judge
+from gradproof.core.entries import every_entry
+from gradproof.core.investigation import Investigation
 from gradproof.core.options import Options
 from gradproof.core.problem import Mode
+from gradproof.core.status import Status
 from gradproof.core.stencil import Stencil
+from gradproof.core.tolerances import Tolerances
 
 SIZE = 200
 OPTIONS = Options(atol=1e-5, rtol=1e-3)
@@ -27,19 +28,16 @@ def diagonal() -> Any:
     return np.diag(np.cos(POINT))
 
 
-def sine(claimed: Any, **options: Any) -> ArrayProblem:
-    return ArrayProblem(np.sin, POINT, claimed, **options)
+def sine(claimed: Any, **options: Any) -> Investigation:
+    return investigation(np.sin, POINT, claimed, **options)
 
 
-def found(problem: ArrayProblem, options: Options = OPTIONS) -> set[tuple[int, int]]:
+def found(case: Investigation, options: Options = OPTIONS) -> set[tuple[int, int]]:
     """The wrong entries of the Jacobian."""
-    comparisons: list[Comparison] = compare_entries(problem, options, (Mode.REVERSE,))
     return {
         (int(row), int(column))
-        for comparison in comparisons
-        for row, column, status in zip(
-            comparison.suspects.rows, comparison.suspects.columns, comparison.status, strict=True
-        )
+        for judged in every_entry(case, options, (Mode.REVERSE,)).judged
+        for row, column, status in zip(judged.suspects.rows, judged.suspects.columns, judged.status, strict=True)
         if status == Status.WRONG.rank
     }
 
@@ -67,18 +65,18 @@ def test_equal_patterns_are_spread_over_as_many_groups_as_there_are() -> None:
 
 
 def test_a_right_diagonal_costs_two_evaluations() -> None:
-    problem = sine(diagonal())
-    before = problem.cost.evaluations
-    assert found(problem) == set()
-    assert problem.cost.evaluations - before == 2
+    case = sine(diagonal())
+    before = case.cost.evaluations
+    assert found(case) == set()
+    assert case.cost.evaluations - before == 2
 
 
 def test_a_dense_jacobian_costs_two_evaluations_for_each_input() -> None:
     matrix = np.random.default_rng(0).normal(size=(30, 40))
-    problem = ArrayProblem(lambda x: matrix @ x, np.ones(40), matrix)
-    before = problem.cost.evaluations
-    assert found(problem) == set()
-    assert problem.cost.evaluations - before == 80
+    case = investigation(lambda x: matrix @ x, np.ones(40), matrix)
+    before = case.cost.evaluations
+    assert found(case) == set()
+    assert case.cost.evaluations - before == 80
 
 
 @pytest.mark.parametrize("entry", [(7, 7), (7, 8), (199, 0)], ids=["on the diagonal", "beside it", "in a corner"])
@@ -95,7 +93,7 @@ def test_a_derivative_that_is_not_claimed_at_all_is_found() -> None:
         y[3] += 0.01 * x[150]
         return y
 
-    assert found(ArrayProblem(leaks, POINT, diagonal())) == {(3, 150)}
+    assert found(investigation(leaks, POINT, diagonal())) == {(3, 150)}
 
 
 def test_two_claims_in_each_others_place_do_not_cancel() -> None:
@@ -114,7 +112,7 @@ def test_errors_within_tolerance_are_forgiven_entry_by_entry() -> None:
 
 
 @pytest.mark.parametrize(
-    ("problem", "options"),
+    ("case", "options"),
     [
         (sine(diagonal()), Options(atol=1e-5, rtol=1e-3, step=1e-6)),
         (sine(diagonal()), Options()),
@@ -122,33 +120,33 @@ def test_errors_within_tolerance_are_forgiven_entry_by_entry() -> None:
     ],
     ids=["a fixed step", "no tolerance yet", "single precision"],
 )
-def test_what_is_measured_one_by_one(problem: ArrayProblem, options: Options) -> None:
-    stencil = Stencil(problem, options.step)
-    assert confirmed(stencil, Judge(stencil, options), diagonal(), slice(0, SIZE), 64) is None
+def test_what_is_measured_one_by_one(case: Investigation, options: Options) -> None:
+    stencil = Stencil(case, options.step)
+    assert confirmed(stencil, Tolerances(stencil, options), diagonal(), slice(0, SIZE), 64) is None
 
 
 def test_a_kink_sends_its_group_to_single_measurements() -> None:
     point = POINT.copy()
     point[11] = 0.0
     claimed = np.diag(np.sign(point))
-    stencil = Stencil(ArrayProblem(np.abs, point, claimed), None)
+    stencil = Stencil(investigation(np.abs, point, claimed), None)
     claimed[11, 11] = 1.0
-    settled = confirmed(stencil, Judge(stencil, OPTIONS), claimed, slice(0, SIZE), 64)
+    settled = confirmed(stencil, Tolerances(stencil, OPTIONS), claimed, slice(0, SIZE), 64)
     assert settled is not None
     assert not settled.any()
 
 
 def test_some_rows_and_few_groups_at_a_time_give_the_same() -> None:
     matrix = np.kron(np.eye(20), np.random.default_rng(0).normal(size=(3, 4)))
-    stencil = Stencil(ArrayProblem(lambda x: matrix @ x, np.ones(80), matrix), None)
-    judgement = Judge(stencil, OPTIONS)
+    stencil = Stencil(investigation(lambda x: matrix @ x, np.ones(80), matrix), None)
+    tolerances = Tolerances(stencil, OPTIONS)
     rows = slice(15, 45)
-    settled = confirmed(stencil, judgement, matrix[rows], rows, 2)
+    settled = confirmed(stencil, tolerances, matrix[rows], rows, 2)
     assert settled is not None
     assert settled.all()
     wrong = matrix[rows].copy()
     wrong[0, 20] += 1.0
-    settled = confirmed(stencil, judgement, wrong, rows, 2)
+    settled = confirmed(stencil, tolerances, wrong, rows, 2)
     assert settled is not None
     assert not settled[20]
     assert settled.any()
@@ -171,9 +169,9 @@ def test_errors_that_are_small_multiples_of_each_other_do_not_cancel(name: str, 
     """A claim that forgets a term is wrong in every column at once, by numbers with simple ratios."""
     for point in (np.ones(size), POINT[:size]):
         for seed in range(3):
-            diagonal_only = ArrayProblem(
+            diagonal_only = investigation(
                 lambda x: np.sin(x) + FORGOTTEN[name](x), point, np.diag(np.cos(point)), seed=seed
             )
             assert found(diagonal_only), (name, size, seed)
-            nothing = ArrayProblem(FORGOTTEN[name], point, np.zeros((1, size)), seed=seed)
+            nothing = investigation(FORGOTTEN[name], point, np.zeros((1, size)), seed=seed)
             assert found(nothing), (name, size, seed)

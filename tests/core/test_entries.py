@@ -6,33 +6,35 @@ from typing import Any
 
 import numpy as np
 import pytest
-from array_problem import DOUBLE, SINGLE, ArrayProblem, Part
+from array_problem import DOUBLE, SINGLE, Part, investigation
 
-from gradproof.core.entries import Comparison, compare_entries
-from gradproof.core.finding import Status
+from gradproof.core.entries import every_entry
+from gradproof.core.investigation import Investigation
 from gradproof.core.options import Options
 from gradproof.core.problem import Mode
+from gradproof.core.status import Status
+from gradproof.core.suspects import Judged
 
 TORCH = {"atol": 1e-5, "rtol": 1e-3}
 WRONG, RIGHT, INCONCLUSIVE = Status.WRONG.rank, Status.RIGHT.rank, Status.INCONCLUSIVE.rank
 
 
-def compare(problem: ArrayProblem, *modes: Mode, **options: Any) -> list[Comparison]:
-    return compare_entries(problem, Options(**{**TORCH, **options}), modes or (Mode.REVERSE,))
+def compare(case: Investigation, *modes: Mode, **options: Any) -> list[Judged]:
+    return every_entry(case, Options(**{**TORCH, **options}), modes or (Mode.REVERSE,)).judged
 
 
-def guilty(comparison: Comparison) -> list[tuple[int, int]]:
-    at = np.flatnonzero(comparison.status == WRONG)
-    return sorted(zip(comparison.suspects.rows[at].tolist(), comparison.suspects.columns[at].tolist(), strict=True))
+def guilty(judged: Judged) -> list[tuple[int, int]]:
+    at = np.flatnonzero(judged.status == WRONG)
+    return sorted(zip(judged.suspects.rows[at].tolist(), judged.suspects.columns[at].tolist(), strict=True))
 
 
-def linear(shape: tuple[int, int], errors: dict[tuple[int, int], float], **options: Any) -> ArrayProblem:
+def linear(shape: tuple[int, int], errors: dict[tuple[int, int], float], **options: Any) -> Investigation:
     """x -> A x, whose claimed Jacobian is wrong by `errors`."""
     matrix = np.random.default_rng(0).uniform(0.5, 1.5, shape)
     claimed = matrix.copy()
     for where, error in errors.items():
         claimed[where] += error
-    return ArrayProblem(lambda x: matrix @ x, np.linspace(0.5, 2, shape[1]), claimed, **options)
+    return investigation(lambda x: matrix @ x, np.linspace(0.5, 2, shape[1]), claimed, **options)
 
 
 @pytest.mark.parametrize("mode", Mode)
@@ -64,8 +66,8 @@ def test_a_small_difference_is_wrong_under_a_strict_tolerance(error: float) -> N
 
 def test_both_modes_are_compared_and_only_the_wrong_one_is_guilty() -> None:
     matrix = np.arange(1.0, 7.0).reshape(2, 3)
-    problem = ArrayProblem(lambda x: matrix @ x, np.ones(3), matrix, jvp=lambda u: 2 * matrix @ u)
-    found = {comparison.mode: guilty(comparison) for comparison in compare(problem, *Mode)}
+    case = investigation(lambda x: matrix @ x, np.ones(3), matrix, jvp=lambda u: 2 * matrix @ u)
+    found = {judged.mode: guilty(judged) for judged in compare(case, *Mode)}
     assert found.get(Mode.REVERSE, []) == []
     assert len(found[Mode.FORWARD]) == 6
 
@@ -102,13 +104,42 @@ def test_panels_give_what_one_panel_gives(memory: int, mode: Mode) -> None:
     assert by_place[0] == by_place[1]
 
 
+def panels(case: Investigation, **options: Any) -> list[int]:
+    """How many outputs' Jacobians are held at a time."""
+    ask, heights = case.jacobian_rows, []
+
+    def recorded(which: slice, length: int) -> Any:
+        heights.append(which.stop - which.start)
+        return ask(which, length)
+
+    case.jacobian_rows = recorded  # type: ignore[method-assign]
+    assert all(not guilty(found) for found in compare(case, **options))
+    return heights
+
+
+@pytest.mark.parametrize("memory", [1, 20_000, 50_000])
+@pytest.mark.parametrize("tolerances", [{}, {"certify": False}, {"atol": None, "certify": False}], ids=str)
+def test_panels_fit_into_memory_with_the_tiles_that_are_kept_beside_them(memory: int, tolerances: Any) -> None:
+    inputs, outputs = 20, 400
+    heights = panels(linear((outputs, inputs), {}), memory=memory, **tolerances)
+    assert sum(heights) == outputs
+    keeps_tiles = tolerances != {"certify": False}
+    held = max(heights) * inputs * 8 * (2 if keeps_tiles else 1)
+    assert held <= max(memory, inputs * 8 * 2)
+    assert memory == 1 or held >= memory / 2  # no smaller than need be
+
+
+def test_what_fits_into_memory_is_one_panel() -> None:
+    assert panels(linear((400, 20), {})) == [400]
+
+
 @pytest.mark.parametrize("memory", [1, 512 * 2**20])
 def test_without_tolerances_given_panels_agree_on_dust(memory: int) -> None:
     """The largest entry sets the default atol, whichever panel it is in."""
     sizes = np.array([1e-9, 1.0, 1e-9, 1e4])
     claimed = np.diag(sizes * np.array([1.5, 1.0, 1.5, 1.0]))  # dust next to 1e4 may differ
-    problem = ArrayProblem(lambda x: sizes * x, np.ones(4), claimed)
-    assert all(not guilty(found) for found in compare(problem, atol=None, rtol=None, memory=memory))
+    case = investigation(lambda x: sizes * x, np.ones(4), claimed)
+    assert all(not guilty(found) for found in compare(case, atol=None, rtol=None, memory=memory))
 
 
 def test_more_columns_than_a_batch_holds_are_all_counted() -> None:
@@ -117,7 +148,7 @@ def test_more_columns_than_a_batch_holds_are_all_counted() -> None:
     assert guilty(found) == sorted(errors)
 
 
-def complex_square(scale: float) -> ArrayProblem:
+def complex_square(scale: float) -> Investigation:
     """z² of one complex number, whose claimed derivative has its imaginary part off by `scale`·|2z|."""
     z = complex(3.0, 4e-6)
 
@@ -129,7 +160,7 @@ def complex_square(scale: float) -> ArrayProblem:
     off = scale * abs(d)
     jacobian = [[d.real, -d.imag + off], [d.imag, d.real]]
     part = Part((), parts=2)
-    return ArrayProblem(function, [z.real, z.imag], jacobian, inputs=[part], outputs=[part])
+    return investigation(function, [z.real, z.imag], jacobian, inputs=[part], outputs=[part])
 
 
 def test_a_complex_entry_is_compared_by_its_modulus() -> None:
@@ -147,12 +178,12 @@ def test_nan_never_passes(where: str) -> None:
         return x if where == "analytic" or x[0] == 0.5 else np.full(1, np.nan)
 
     claimed = 1.0 if where == "numeric" else np.nan
-    (found,) = compare(ArrayProblem(function, 0.5, [[claimed]]))
+    (found,) = compare(investigation(function, 0.5, [[claimed]]))
     assert guilty(found) == [(0, 0)]
 
 
 def test_an_output_that_is_nan_at_the_point_itself_does_not_pass() -> None:
-    (found,) = compare(ArrayProblem(lambda x: np.array([x[0], np.nan]), 0.5, [[1.0], [0.0]]))
+    (found,) = compare(investigation(lambda x: np.array([x[0], np.nan]), 0.5, [[1.0], [0.0]]))
     assert guilty(found) == [(1, 0)]
 
 
@@ -163,16 +194,16 @@ def test_an_output_too_noisy_to_see_is_inconclusive() -> None:
         return np.float32(np.float32(x) + np.float32(1e6)).astype(float)
 
     single = [Part((1,), eps=SINGLE)]
-    problem = ArrayProblem(function, np.float32(0.3), [[1.0]], inputs=single, outputs=single)
-    found = compare(problem, atol=0.0, rtol=1e-6)
-    assert not any(guilty(comparison) for comparison in found)
+    case = investigation(function, np.float32(0.3), [[1.0]], inputs=single, outputs=single)
+    found = compare(case, atol=0.0, rtol=1e-6)
+    assert not any(guilty(judged) for judged in found)
 
 
 def test_a_fixed_step_is_taken_at_its_word() -> None:
     """|x| at 1e-3 with a step of 0.1 has slope 0.01, and that is what the claim is compared with."""
-    problem = ArrayProblem(np.abs, 1e-3, [[1.0]])
-    assert not any(guilty(found) for found in compare(problem))
-    (found,) = compare(ArrayProblem(np.abs, 1e-3, [[1.0]]), step=0.1)
+    case = investigation(np.abs, 1e-3, [[1.0]])
+    assert not any(guilty(found) for found in compare(case))
+    (found,) = compare(investigation(np.abs, 1e-3, [[1.0]]), step=0.1)
     assert guilty(found) == [(0, 0)]
     assert found.suspects.numeric[0] == pytest.approx(0.01)
 
@@ -180,19 +211,19 @@ def test_a_fixed_step_is_taken_at_its_word() -> None:
 @pytest.mark.parametrize("sizes", [(0, 3), (3, 0)])
 def test_nothing_to_compare_is_no_comparison(sizes: tuple[int, int]) -> None:
     outputs, inputs = sizes
-    problem = ArrayProblem(lambda x: np.zeros(outputs), np.ones(inputs), np.zeros((outputs, inputs)))
-    assert compare(problem) == []
+    case = investigation(lambda x: np.zeros(outputs), np.ones(inputs), np.zeros((outputs, inputs)))
+    assert compare(case) == []
 
 
 def test_a_lone_output_costs_one_vjp() -> None:
-    problem = ArrayProblem(lambda x: (x**2).sum(), np.arange(1.0, 51.0), 2 * np.arange(1.0, 51.0))
-    assert compare(problem) == []
-    assert problem.cost.vjps == 1
+    case = investigation(lambda x: (x**2).sum(), np.arange(1.0, 51.0), 2 * np.arange(1.0, 51.0))
+    assert compare(case) == []
+    assert case.cost.vjps == 1
 
 
 def test_a_right_jacobian_costs_two_evaluations_per_coordinate() -> None:
-    problem = linear((5, 20), {})
-    before = problem.cost.evaluations
-    compare(problem)
-    assert problem.cost.evaluations - before == 2 * 20
-    assert problem.inputs.blocks[0].eps == DOUBLE
+    case = linear((5, 20), {})
+    before = case.cost.evaluations
+    compare(case)
+    assert case.cost.evaluations - before == 2 * 20
+    assert case.problem.inputs.blocks[0].eps == DOUBLE

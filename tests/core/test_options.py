@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gradproof.core.options import Options
+from gradproof.core.options import Options, Strategy
 from gradproof.core.problem import Mode
 
 
@@ -46,3 +46,14 @@ def test_sensible_knobs_are_taken(knobs: dict[str, Any]) -> None:
 def test_options_cannot_be_changed_afterwards() -> None:
     with pytest.raises(AttributeError):
         Options().atol = 1.0  # type: ignore[misc]
+
+
+def test_probes_take_over_where_every_entry_is_too_much_work() -> None:
+    entries = Options(most_work=1000)
+    assert entries.for_size(10, 90) is entries
+    assert entries.for_size(10, 91).strategy is Strategy.PROBES
+
+
+@pytest.mark.parametrize("options", [Options(most_work=1, step=1e-6), Options(most_work=1, strategy=Strategy.PROBES)])
+def test_a_fixed_step_and_probes_stay_what_they_are(options: Options) -> None:
+    assert options.for_size(100, 100) is options

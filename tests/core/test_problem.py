@@ -1,76 +1,77 @@
-"""What every Problem shares: probes, cached answers, loops."""
+"""The contract between a backend and everything else: a small value."""
 
 from __future__ import annotations
 
+import dataclasses
+from typing import Any
+
 import numpy as np
 import pytest
-from array_problem import ArrayProblem, Part
-from hypothesis import given
-from hypothesis import strategies as st
+from array_problem import BRAIN, SINGLE, Part, array_problem
 
-from gradproof.core.problem import by_rows, random_probe
+from gradproof.core.capabilities import Pairing, Reference
+from gradproof.core.problem import Mode, Problem
+from gradproof.core.space import vector_space
 
-
-@given(size=st.integers(0, 3000), seed=st.integers(0, 2**31))
-def test_a_probe_hides_no_coordinate_and_repeats_for_its_seed(size: int, seed: int) -> None:
-    probe = random_probe(size, seed)
-    assert probe.shape == (size,)
-    assert ((np.abs(probe) >= 0.5) & (np.abs(probe) <= 1.5)).all()
-    np.testing.assert_array_equal(probe, random_probe(size, seed))
+X = np.array([0.5, 2.0])
 
 
-def test_probes_have_both_signs_and_depend_on_the_seed() -> None:
-    probe = random_probe(100, 0)
-    assert (probe > 0).any()
-    assert (probe < 0).any()
-    assert (probe != random_probe(100, 1)).any()
+def square(**more: Any) -> Problem:
+    spaces = {"inputs": vector_space("input", 2), "outputs": vector_space("output", 2)}
+    return Problem(**spaces, point=X, value=X**2, evaluate=lambda x: x**2, **more)
 
 
-def test_a_lone_coordinate_is_probed_by_one() -> None:
-    assert random_probe(1, 5).tolist() == [1.0]
+def apply(v: Any) -> Any:
+    return 2 * X * v
 
 
-@pytest.mark.parametrize("size", [5, 5000])
-def test_a_shared_probe_cannot_be_overwritten(size: int) -> None:
-    with pytest.raises(ValueError, match="read-only"):
-        random_probe(size, 0)[0] = 7.0
+def test_without_any_derivative_there_is_nothing_to_test() -> None:
+    with pytest.raises(ValueError, match="vjp or jvp"):
+        square()
 
 
-def test_drawing_a_probe_leaves_numpys_random_state_alone() -> None:
-    before = np.random.get_state()
-    random_probe(5000, 3)
-    after = np.random.get_state()
-    assert all(np.array_equal(a, b) for a, b in zip(before, after, strict=True))
+@pytest.mark.parametrize(
+    ("derivatives", "modes"),
+    [
+        ({"vjp": apply}, (Mode.REVERSE,)),
+        ({"jvp": apply}, (Mode.FORWARD,)),
+        ({"vjp": apply, "jvp": apply}, (Mode.REVERSE, Mode.FORWARD)),
+    ],
+)
+def test_one_derivative_is_enough_and_says_the_mode(derivatives: Any, modes: tuple[Mode, ...]) -> None:
+    assert square(**derivatives).modes == modes
 
 
-def test_many_questions_are_answered_row_by_row() -> None:
-    matrix = np.arange(6.0).reshape(2, 3)
-    problem = ArrayProblem(lambda x: matrix @ x, np.ones(3), matrix)
-    np.testing.assert_array_equal(problem.vjp_many(np.eye(2)), matrix)
-    np.testing.assert_array_equal(problem.jvp_many(np.eye(3)), matrix.T)
-    np.testing.assert_array_equal(problem.evaluate_many(np.eye(3)), matrix.T)
-    assert by_rows(problem.vjp, np.empty((0, 2)), 3).shape == (0, 3)
+@pytest.mark.parametrize("name", [field.name for field in dataclasses.fields(Problem)])
+def test_nobody_writes_on_it(name: str) -> None:
+    problem = square(vjp=apply)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        setattr(problem, name, None)
 
 
-def test_rows_may_hold_some_coordinates_only() -> None:
-    matrix = np.arange(8.0).reshape(2, 4)
-    problem = ArrayProblem(lambda x: matrix @ x, np.ones(4), matrix)
-    rows = np.array([[5.0, 6.0], [7.0, 8.0]])
-    whole = np.array([[1.0, 5.0, 6.0, 1.0], [1.0, 7.0, 8.0, 1.0]])
-    np.testing.assert_array_equal(problem.points(rows, slice(1, 3)), whole)
-    np.testing.assert_array_equal(problem.evaluate_many(rows, slice(1, 3)), whole @ matrix.T)
+def test_nobody_writes_anything_else_on_it() -> None:
+    with pytest.raises((AttributeError, TypeError)):
+        square(vjp=apply).certificate = 1  # type: ignore[attr-defined]
+
+
+def test_capabilities_are_found_by_their_type() -> None:
+    pairing = Pairing(np.array([0, 1]))
+    problem = square(vjp=apply, capabilities={Pairing: pairing})
+    assert problem.capability(Pairing) is pairing
+    assert problem.capability(Reference) is None
+    assert square(vjp=apply).capability(Pairing) is None
+
+
+@pytest.mark.parametrize(("input_", "output"), [(SINGLE, BRAIN), (BRAIN, SINGLE), (BRAIN, BRAIN)])
+def test_the_precision_is_the_lowest_of_inputs_and_outputs(input_: float, output: float) -> None:
+    problem = array_problem(lambda x: x, X, inputs=[Part((2,), eps=input_)], outputs=[Part((2,), eps=output)])
+    assert problem.coarsest_eps == BRAIN
 
 
 def test_the_scale_of_a_point_is_never_zero() -> None:
-    problem = ArrayProblem(np.sin, np.array([3.0, -4.0, 0.0, 0.0]), inputs=[Part((2,)), Part((2,))])
-    np.testing.assert_array_equal(problem.scale, [3.0, 4.0, 1.0, 1.0])
+    problem = array_problem(np.sin, np.array([3.0, -4.0, 0.0, 0.0]), inputs=[Part((2,)), Part((2,))])
+    np.testing.assert_array_equal(problem.scale(), [3.0, 4.0, 1.0, 1.0])
 
 
-def test_the_shared_answers_are_asked_for_once() -> None:
-    matrix = np.arange(6.0).reshape(2, 3)
-    problem = ArrayProblem(lambda x: matrix @ x, np.ones(3), matrix)
-    assert problem.pullback is problem.pullback
-    assert problem.pushforward is problem.pushforward
-    np.testing.assert_allclose(problem.pullback, matrix.T @ problem.cotangent)
-    np.testing.assert_allclose(problem.pushforward, matrix @ problem.tangent)
-    assert (problem.cost.vjps, problem.cost.jvps) == (1, 1)
+def test_modes_read_well() -> None:
+    assert [str(mode) for mode in Mode] == ["reverse mode", "forward mode"]

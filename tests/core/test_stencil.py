@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from array_problem import BRAIN, DOUBLE, HALF, SINGLE, ArrayProblem, Part
+from array_problem import BRAIN, DOUBLE, HALF, SINGLE, Part, investigation
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gradproof.core.finding import Status
-from gradproof.core.judge import judge
 from gradproof.core.problem import OutputChangedError
+from gradproof.core.status import Status
 from gradproof.core.stencil import Estimate, Stencil, bits, rungs, settle
+from gradproof.core.suspects import rank
 
 
 def strict(value: Any) -> Any:
@@ -30,8 +30,8 @@ def loose(value: Any) -> Any:
 def measure(
     function: Callable[[Any], Any], point: Any, tolerance: Callable[[Any], Any] = strict, **options: Any
 ) -> Estimate:
-    problem = ArrayProblem(function, point, **options)
-    return Stencil(problem).measure(range(problem.inputs.size), tolerance)
+    case = investigation(function, point, **options)
+    return Stencil(case).measure(range(case.problem.inputs.size), tolerance)
 
 
 def diagonal(estimate: Estimate) -> tuple[np.ndarray, np.ndarray]:
@@ -121,7 +121,7 @@ def test_the_error_bar_bounds_the_error_in_single_precision(seed: int) -> None:
 def test_a_fast_oscillation_is_measured_by_its_own_length(frequency: float, seed: int) -> None:
     """From afar, the quotients of a fast oscillation agree with each other on something else."""
     point = np.random.default_rng(seed).uniform(0.2, 1.0, 3)
-    stencil = Stencil(ArrayProblem(lambda x: np.sin(frequency * x), point))
+    stencil = Stencil(investigation(lambda x: np.sin(frequency * x), point))
     estimate = stencil.measure([0, 1, 2], lambda value: 1e-6 * (1.0 + np.abs(value)))
     true = np.diag(frequency * np.cos(frequency * point))
     off = np.abs(estimate.value - true)
@@ -131,8 +131,8 @@ def test_a_fast_oscillation_is_measured_by_its_own_length(frequency: float, seed
 
 
 def test_a_function_of_ordinary_length_is_not_asked_for_its_own() -> None:
-    problem = ArrayProblem(np.sin, np.ones(1))
-    assert Stencil(problem).measure([0], lambda value: 1e-6 * np.abs(value)).evaluations == 14
+    case = investigation(np.sin, np.ones(1))
+    assert Stencil(case).measure([0], lambda value: 1e-6 * np.abs(value)).evaluations == 14
 
 
 def test_a_function_that_varies_faster_than_its_point_is_large_is_resolved() -> None:
@@ -167,8 +167,8 @@ def test_a_ripple_that_is_invisible_from_afar_is_seen_from_near(frequency: float
 def verdicts(estimate: Estimate, *claims: float) -> list[Status]:
     """What torch's tolerance says of claimed derivatives."""
     value, error = estimate.value[0, 0], estimate.error[0, 0]
-    ranks = [judge(abs(claim - value), error, 1e-5 + 1e-3 * abs(value)).item() for claim in claims]
-    return [list(Status)[rank] for rank in ranks]
+    ranks = [rank(abs(claim - value), error, 1e-5 + 1e-3 * abs(value)).item() for claim in claims]
+    return [list(Status)[number] for number in ranks]
 
 
 KINKS = {"abs": (np.abs, -1.0, 1.0), "relu": (lambda x: np.maximum(x, 0.0), 0.0, 1.0)}
@@ -268,15 +268,15 @@ def test_a_function_that_refuses_every_move_raises_its_own_exception() -> None:
     class OwnError(Exception):
         pass
 
-    problem = ArrayProblem(np.sin, 0.3)
     refusal = OwnError("do not move me")
 
-    def refuse(x: Any) -> Any:
-        raise refusal
+    def unmoved(x: Any) -> Any:
+        if x[0] != 0.3:
+            raise refusal
+        return np.sin(x)
 
-    problem.function = refuse
     with pytest.raises(OwnError) as caught:
-        Stencil(problem).measure([0], loose)
+        measure(unmoved, 0.3, loose)
     assert caught.value is refusal
 
 
@@ -288,21 +288,20 @@ def test_a_function_that_is_nan_wherever_it_is_moved_has_no_derivative() -> None
 
 @pytest.mark.parametrize("ask", [lambda s: s.screen(slice(0, 1)), lambda s: s.measure([0], loose)])
 def test_another_form_of_output_always_propagates(ask: Callable[[Stencil], Any]) -> None:
-    problem = ArrayProblem(lambda x: x if x[0] == 0.5 else np.ones(3), 0.5)
+    case = investigation(lambda x: x if x[0] == 0.5 else np.ones(3), 0.5)
     with pytest.raises(OutputChangedError):
-        ask(Stencil(problem))
+        ask(Stencil(case))
 
 
 @pytest.mark.parametrize("ask", [lambda s: s.screen(slice(0, 1)), lambda s: s.measure([0], loose)])
 def test_an_interrupt_is_not_taken_for_a_refusal(ask: Callable[[Stencil], Any]) -> None:
-    problem = ArrayProblem(np.sin, 0.5)
+    def interrupted(x: Any) -> Any:
+        if x[0] != 0.5:
+            raise KeyboardInterrupt
+        return np.sin(x)
 
-    def interrupt(x: Any) -> Any:
-        raise KeyboardInterrupt
-
-    problem.function = interrupt
     with pytest.raises(KeyboardInterrupt):
-        ask(Stencil(problem))
+        ask(Stencil(investigation(interrupted, 0.5)))
 
 
 def test_a_fixed_step_is_a_plain_central_difference() -> None:
@@ -312,32 +311,32 @@ def test_a_fixed_step_is_a_plain_central_difference() -> None:
         seen.append(float(x[0]))
         return x**3
 
-    problem = ArrayProblem(cube, 0.5)
+    case = investigation(cube, 0.5)
     seen.clear()
-    found = Stencil(problem, step=0.25).screen(slice(0, 1))
+    found = Stencil(case, step=0.25).screen(slice(0, 1))
     assert sorted(seen) == [0.25, 0.75]
     assert found[0, 0] == (0.75**3 - 0.25**3) / 0.5
 
 
 def test_screening_gives_one_row_per_column_asked_for() -> None:
     matrix = np.arange(12.0).reshape(3, 4)
-    problem = ArrayProblem(lambda x: matrix @ x, np.ones(4))
-    np.testing.assert_allclose(Stencil(problem).screen(slice(1, 3)), matrix.T[1:3], atol=1e-9)
+    case = investigation(lambda x: matrix @ x, np.ones(4))
+    np.testing.assert_allclose(Stencil(case).screen(slice(1, 3)), matrix.T[1:3], atol=1e-9)
 
 
 def test_the_estimate_counts_its_evaluations() -> None:
-    problem = ArrayProblem(np.sin, np.ones(3))
-    before = problem.cost.evaluations
-    estimate = Stencil(problem).measure([0, 2], loose)
+    case = investigation(np.sin, np.ones(3))
+    before = case.cost.evaluations
+    estimate = Stencil(case).measure([0, 2], loose)
     assert estimate.value.shape == (2, 3)
-    assert 0 < estimate.evaluations == problem.cost.evaluations - before < 100
+    assert 0 < estimate.evaluations == case.cost.evaluations - before < 100
 
 
 def test_the_steps_of_a_low_precision_are_larger() -> None:
     steps = []
     for eps in (DOUBLE, SINGLE, BRAIN):
-        problem = ArrayProblem(lambda x: x, 1.0, inputs=[Part((1,), eps=eps)])
-        steps.append(float(Stencil(problem).step[0]))
+        case = investigation(lambda x: x, 1.0, inputs=[Part((1,), eps=eps)])
+        steps.append(float(Stencil(case).step[0]))
     assert steps == sorted(steps)
     assert steps[0] < 1e-4 < 1e-3 < steps[1]
 

@@ -6,21 +6,21 @@ from typing import Any
 
 import numpy as np
 import pytest
-from array_problem import SINGLE, ArrayProblem, Part
+from array_problem import SINGLE, Part, investigation
 
-from gradproof.core.finding import Finding, Status
 from gradproof.core.options import Options
 from gradproof.core.problem import Mode
+from gradproof.core.status import Status
 from gradproof.properties.adjoint import adjoint
+from gradproof.results.finding import Finding
 
 MATRIX = np.arange(1.0, 7.0).reshape(2, 3)
-BOTH = (Mode.REVERSE, Mode.FORWARD)
 
 
-def find(forward: Any, *, modes: tuple[Mode, ...] = BOTH, eps: float | None = None, **options: Any) -> list[Finding]:
+def find(forward: Any, *, eps: float | None = None, **options: Any) -> list[Finding]:
     parts: dict[str, Any] = {} if eps is None else {"inputs": [Part((3,), eps=eps)], "outputs": [Part((2,), eps=eps)]}
-    problem = ArrayProblem(lambda x: MATRIX @ x, np.ones(3), MATRIX, jvp=lambda u: forward @ u, **parts)
-    return list(adjoint(problem, Options(modes=modes, **options)))
+    case = investigation(lambda x: MATRIX @ x, np.ones(3), MATRIX, jvp=lambda u: forward @ u, **parts)
+    return list(adjoint(case, Options(modes=tuple(Mode), **options)))
 
 
 def spoiled(by: float) -> Any:
@@ -56,11 +56,9 @@ def test_derivatives_that_are_not_finite_are_left_to_the_jacobian() -> None:
     assert find(spoiled(np.nan)) == []
 
 
-@pytest.mark.parametrize("mode", Mode)
-def test_one_mode_alone_has_nothing_to_fit(mode: Mode) -> None:
-    assert find(spoiled(1.0), modes=(mode,)) == []
-
-
-def test_without_a_graph_nothing_is_asked() -> None:
-    problem = ArrayProblem(lambda x: x, np.ones(3), np.eye(3), jvp=lambda u: 5 * u, has_graph=False)
-    assert list(adjoint(problem, Options(modes=BOTH))) == []
+def test_it_costs_nothing_where_both_answers_are_known() -> None:
+    case = investigation(lambda x: MATRIX @ x, np.ones(3), MATRIX)
+    _ = case.pullback, case.pushforward
+    before = case.cost.calls
+    assert list(adjoint(case, Options(modes=tuple(Mode)))) == []
+    assert case.cost.calls == before

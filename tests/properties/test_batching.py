@@ -2,47 +2,58 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
-from array_problem import ArrayProblem
+from array_problem import investigation
 
-from gradproof.core.finding import Status
+from gradproof.core.capabilities import Batching
+from gradproof.core.investigation import Investigation
 from gradproof.core.options import Options
-from gradproof.core.problem import BatchFlaw, Mode
-from gradproof.properties import DEFAULT, PROPERTIES
+from gradproof.core.problem import Mode
+from gradproof.core.status import Status
+from gradproof.properties import DEFAULT
+from gradproof.properties.batching import batched_forward, batched_reverse
 
 CAUSE = RuntimeError("vmap: no rule")
-WHAT = {Mode.REVERSE: "batched gradient", Mode.FORWARD: "batched forward-mode gradient"}
+EXAMINE = {Mode.REVERSE: batched_reverse, Mode.FORWARD: batched_forward}
+OPTIONS = Options(modes=tuple(Mode))
+MATRIX = np.arange(1.0, 7.0).reshape(2, 3)
 
 
-def problem_with(*flawed: Mode, has_graph: bool = True) -> ArrayProblem:
-    flaws = {mode: BatchFlaw("it is off by one", CAUSE) for mode in flawed}
-    return ArrayProblem(np.sin, 1.0, np.cos(1.0), flaws=flaws, has_graph=has_graph)
+def raising(rows: Any) -> Any:
+    raise CAUSE
+
+
+def case_with(**flawed: Any) -> Investigation:
+    batching = Batching(None, lambda rows: rows @ MATRIX, lambda rows: rows @ MATRIX.T, 1, 1)._replace(**flawed)
+    return investigation(lambda x: MATRIX @ x, np.ones(3), MATRIX, capabilities={Batching: batching})
 
 
 @pytest.mark.parametrize("mode", Mode)
 def test_a_batch_without_a_flaw_has_no_finding(mode: Mode) -> None:
-    assert list(PROPERTIES[f"batched_{mode.value}"](problem_with(), Options(modes=tuple(Mode)))) == []
+    assert list(EXAMINE[mode](case_with(), OPTIONS)) == []
 
 
-@pytest.mark.parametrize("mode", Mode)
-def test_a_flaw_is_found_in_its_own_mode_only(mode: Mode) -> None:
-    problem, options = problem_with(mode), Options(modes=tuple(Mode))
-    findings = {other: list(PROPERTIES[f"batched_{other.value}"](problem, options)) for other in Mode}
-    (finding,) = findings.pop(mode)
-    assert list(findings.values()) == [[]]
+@pytest.mark.parametrize(("mode", "name"), [(Mode.REVERSE, "vjp"), (Mode.FORWARD, "jvp")])
+def test_a_flaw_is_found_in_its_own_mode_only(mode: Mode, name: str) -> None:
+    case = case_with(**{name: raising})
+    found = {other: list(EXAMINE[other](case, OPTIONS)) for other in Mode}
+    (finding,) = found.pop(mode)
+    assert list(found.values()) == [[]]
     assert (finding.property, finding.status, finding.cause) == (f"batched_{mode.value}", Status.WRONG, CAUSE)
-    assert f"failed while testing {WHAT[mode]} computation: it is off by one" in finding.message
-    assert finding.hint
+    assert finding.mode is mode
+    assert f"The derivative in {mode} cannot be batched: the batch could not run" in finding.message
+    assert "vmap: no rule" in finding.message
+    assert finding.hint == case.problem.words.unbatched
 
 
-@pytest.mark.parametrize("mode", Mode)
-def test_a_mode_not_asked_for_is_not_examined(mode: Mode) -> None:
-    other = next(m for m in Mode if m is not mode)
-    assert list(PROPERTIES[f"batched_{mode.value}"](problem_with(mode), Options(modes=(other,)))) == []
-    assert list(PROPERTIES[f"batched_{mode.value}"](problem_with(mode, has_graph=False), Options(modes=(mode,)))) == []
+def test_a_batch_that_is_off_is_found_at_its_place() -> None:
+    (finding,) = batched_reverse(case_with(vjp=lambda rows: rows @ MATRIX * np.array([1.0, 3.0, 1.0])), OPTIONS)
+    assert "the batched result differs from a plain one at input 0, element [1]" in finding.message
+    assert finding.cause is None
 
 
 def test_batching_is_examined_only_on_request() -> None:
-    assert set(PROPERTIES) > DEFAULT
     assert not {"batched_forward", "batched_reverse"} & DEFAULT

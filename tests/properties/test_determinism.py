@@ -1,25 +1,28 @@
-"""The same question twice gets the same answer."""
+"""The same question to the derivative twice gets the same answer."""
 
 from __future__ import annotations
 
+import dataclasses
 from itertools import count
 from typing import Any
 
 import numpy as np
 import pytest
-from array_problem import ArrayProblem, Part
+from array_problem import Part, investigation
 
-from gradproof.core.finding import Finding, Status
+from gradproof.core.investigation import Investigation
 from gradproof.core.options import Options
 from gradproof.core.problem import Mode
-from gradproof.properties import PROPERTIES
+from gradproof.core.status import Status
+from gradproof.core.words import PLAIN
+from gradproof.properties.determinism import determinism
+from gradproof.results.finding import Finding
 
 TWO = [Part((2,)), Part((2, 2), name="weight")]
 
 
-def find(problem: ArrayProblem, **options: Any) -> list[Finding]:
-    names = ("repeatability", "determinism")  # of the forward, of the backward
-    return [finding for name in names for finding in PROPERTIES[name](problem, Options(**options))]
+def find(case: Investigation, **options: Any) -> list[Finding]:
+    return list(determinism(case, Options(**options)))
 
 
 def drifting(jump: float, at: int) -> Any:
@@ -34,64 +37,54 @@ def drifting(jump: float, at: int) -> Any:
     return vjp
 
 
-def problem_with(vjp: Any) -> ArrayProblem:
-    return ArrayProblem(lambda x: x.sum(), np.ones(6), inputs=TWO, vjp=vjp)
+def case_with(vjp: Any) -> Investigation:
+    return investigation(lambda x: x.sum(), np.ones(6), inputs=TWO, vjp=vjp)
 
 
 def test_a_repeatable_function_has_no_finding() -> None:
-    assert find(ArrayProblem(np.sin, np.ones(3), np.eye(3))) == []
-
-
-def test_a_noisy_forward_is_found_where_it_is_noisy() -> None:
-    calls = count()
-
-    def function(x: Any) -> Any:
-        return x + np.array([0.0, 0.25 * next(calls), 0.0])
-
-    (finding,) = find(ArrayProblem(function, np.ones(3), np.eye(3)))
-    assert (finding.status, finding.output, finding.output_element) == (Status.WRONG, 0, (1,))
-    assert "output 0, element [1] was 1, then 1.25" in finding.message
-    assert "not deterministic" in finding.message
-
-
-def test_a_forward_that_is_nan_every_other_time_is_found() -> None:
-    calls = count()
-    (finding,) = find(ArrayProblem(lambda x: x if next(calls) % 2 == 0 else x * np.nan, np.ones(3), np.eye(3)))
-    assert "then nan" in finding.message
-
-
-def test_a_forward_that_is_always_nan_is_repeatable() -> None:
-    assert find(ArrayProblem(lambda x: x * np.nan, np.ones(3), np.eye(3))) == []
+    assert find(investigation(np.sin, np.ones(3), np.eye(3))) == []
 
 
 @pytest.mark.parametrize(("at", "input_", "element"), [(1, 0, (1,)), (4, 1, (1, 0))])
-def test_a_backward_that_changes_is_not_reentrant(at: int, input_: int, element: tuple[int, ...]) -> None:
-    (finding,) = find(problem_with(drifting(0.5, at)))
+def test_a_backward_that_changes_is_not_deterministic(at: int, input_: int, element: tuple[int, ...]) -> None:
+    (finding,) = find(case_with(drifting(0.5, at)))
     assert (finding.status, finding.input, finding.input_element) == (Status.WRONG, input_, element)
-    assert "not reentrant" in finding.message
+    assert finding.mode is Mode.REVERSE
+    assert finding.hint == PLAIN.nondeterministic
+    assert "the vjp is not deterministic" in finding.message
     assert "was 2, then 2.5" in finding.message
 
 
 @pytest.mark.parametrize(("nondet_tol", "found"), [(0.0, 1), (0.4, 1), (0.6, 0)])
 def test_nondet_tol_allows_noise_up_to_its_size(nondet_tol: float, found: int) -> None:
-    assert len(find(problem_with(drifting(0.5, 2)), nondet_tol=nondet_tol)) == found
+    assert len(find(case_with(drifting(0.5, 2)), nondet_tol=nondet_tol)) == found
 
 
 def test_even_round_off_between_two_backwards_is_noise() -> None:
-    assert len(find(problem_with(drifting(1e-15, 2)))) == 1
+    assert len(find(case_with(drifting(1e-15, 2)))) == 1
 
 
-def test_a_backward_that_is_nan_every_other_time_is_not_reentrant() -> None:
+def test_a_backward_that_is_nan_every_other_time_is_not_deterministic() -> None:
     calls = count()
-    (finding,) = find(problem_with(lambda v: np.full(6, np.nan if next(calls) % 2 else 1.0)))
-    assert "not reentrant" in finding.message
+    (finding,) = find(case_with(lambda v: np.full(6, np.nan if next(calls) % 2 else 1.0)))
+    assert "the vjp is not deterministic" in finding.message
 
 
 def test_a_backward_that_is_always_nan_is_repeatable() -> None:
-    assert find(problem_with(lambda v: np.full(6, np.nan))) == []
+    assert find(case_with(lambda v: np.full(6, np.nan))) == []
 
 
-def test_the_backward_is_not_asked_in_forward_mode_or_without_a_graph() -> None:
-    assert find(problem_with(drifting(0.5, 0)), modes=(Mode.FORWARD,)) == []
-    problem = ArrayProblem(np.sin, np.ones(3), vjp=drifting(0.5, 0), has_graph=False)
-    assert find(problem) == []
+def test_forward_mode_alone_does_not_ask_the_vjp_where_there_is_one() -> None:
+    assert find(case_with(drifting(0.5, 0)), modes=(Mode.FORWARD,)) == []
+
+
+def test_where_there_is_no_vjp_the_jvp_is_asked_twice() -> None:
+    calls = count()
+    case = investigation(lambda x: x, np.ones(3), jvp=lambda u: u + 0.5 * next(calls) * (np.arange(3) == 1))
+    case = Investigation(dataclasses.replace(case.problem, vjp=None))
+    (finding,) = find(case, modes=(Mode.FORWARD,))
+    assert (finding.mode, finding.output, finding.output_element, finding.input) == (Mode.FORWARD, 0, (1,), None)
+    assert "the jvp is not deterministic" in finding.message
+    assert case.cost.vjps == 0
+    steady = Investigation(dataclasses.replace(investigation(lambda x: x, np.ones(3), np.eye(3)).problem, vjp=None))
+    assert find(steady, modes=(Mode.FORWARD,)) == []

@@ -7,12 +7,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from array_problem import ArrayProblem, Part
+from array_problem import Part, findings, investigation
 
-from gradproof.core.finding import Finding, Status
-from gradproof.core.options import Options
+from gradproof.core.investigation import Investigation
+from gradproof.core.options import Options, Strategy
 from gradproof.core.problem import Mode
+from gradproof.core.seen import Seen
+from gradproof.core.status import Status
 from gradproof.properties.jacobian import jacobian
+from gradproof.results.finding import Finding
 
 MATRIX = np.random.default_rng(0).uniform(0.5, 1.5, (6, 10))
 INPUTS = [Part((4,), name="x"), Part((2, 3), name="weight")]
@@ -24,8 +27,8 @@ def find(errors: dict[tuple[int, int], float], mode: Mode = Mode.REVERSE, **opti
     claimed = MATRIX.copy()
     for where, error in errors.items():
         claimed[where] += error
-    problem = ArrayProblem(lambda x: MATRIX @ x, np.ones(10), claimed, inputs=INPUTS, outputs=OUTPUTS)
-    return list(jacobian(problem, Options(modes=(mode,), atol=1e-5, rtol=1e-3, **options)))
+    case = investigation(lambda x: MATRIX @ x, np.ones(10), claimed, inputs=INPUTS, outputs=OUTPUTS)
+    return findings(jacobian(case, Options(modes=(mode,), atol=1e-5, rtol=1e-3, **options)))
 
 
 @pytest.mark.parametrize("mode", Mode)
@@ -68,7 +71,7 @@ def test_a_wrong_entry_is_placed(
     ("mode", "phrase"),
     [
         (Mode.REVERSE, "Jacobian mismatch for output 1 with respect to input 1 `weight`"),
-        (Mode.FORWARD, "Jacobian computed with forward mode mismatch for output 1 with respect to input 1 `weight`"),
+        (Mode.FORWARD, "Jacobian mismatch in forward mode for output 1 with respect to input 1 `weight`"),
     ],
 )
 def test_the_message_names_the_pair_the_entry_and_the_numbers(mode: Mode, phrase: str) -> None:
@@ -102,8 +105,8 @@ def test_a_nan_is_the_worst_of_all() -> None:
 
 
 def test_a_constant_factor_makes_every_entry_wrong() -> None:
-    problem = ArrayProblem(lambda x: MATRIX @ x, np.ones(10), 2 * MATRIX)
-    (finding,) = jacobian(problem, Options(atol=1e-5, rtol=1e-3))
+    case = investigation(lambda x: MATRIX @ x, np.ones(10), 2 * MATRIX)
+    (finding,) = findings(jacobian(case, Options(atol=1e-5, rtol=1e-3)))
     assert finding.wrong == finding.total == 60
 
 
@@ -112,7 +115,7 @@ def test_small_memory_gives_the_same_findings() -> None:
     assert [str(f) for f in find(errors, memory=1)] == [str(f) for f in find(errors)]
 
 
-def complex_square(off: complex) -> ArrayProblem:
+def complex_square(off: complex) -> Investigation:
     """z², whose claimed derivative 2z has its second column (the imaginary part of the input) off by `off`."""
     z = 3 + 1j
 
@@ -123,11 +126,11 @@ def complex_square(off: complex) -> ArrayProblem:
     d = 2 * z
     claimed = [[d.real, -d.imag + off.real], [d.imag, d.real + off.imag]]
     part = Part((), parts=2)
-    return ArrayProblem(function, [z.real, z.imag], claimed, inputs=[part], outputs=[part])
+    return investigation(function, [z.real, z.imag], claimed, inputs=[part], outputs=[part])
 
 
 def test_in_a_complex_entry_the_part_that_is_wrong_is_the_one_reported() -> None:
-    (finding,) = jacobian(complex_square(off=0.6j), Options(atol=1e-5, rtol=1e-3))
+    (finding,) = findings(jacobian(complex_square(off=0.6j), Options(atol=1e-5, rtol=1e-3)))
     worst = finding.entries[0]
     assert (worst.output.part, worst.input.part) == ("imaginary part", "imaginary part")
     assert worst.difference == pytest.approx(0.6, abs=1e-6)
@@ -137,14 +140,56 @@ def test_in_a_complex_entry_the_part_that_is_wrong_is_the_one_reported() -> None
 
 def test_what_cannot_be_judged_is_inconclusive_and_says_so() -> None:
     """A ripple far below every step is noise to a numerical derivative."""
-    problem = ArrayProblem(lambda x: x + 1e-6 * np.sin(1e12 * x), 0.3, [[1.0]])
-    (finding,) = jacobian(problem, Options(atol=1e-9, rtol=1e-9))
+    case = investigation(lambda x: x + 1e-6 * np.sin(1e12 * x), 0.3, [[1.0]])
+    (finding,) = findings(jacobian(case, Options(atol=1e-9, rtol=1e-9)))
     assert finding.status is Status.INCONCLUSIVE
     assert "cannot be judged" in finding.message
     assert finding.error is not None
     assert finding.error > 1e-4
 
 
-def test_without_a_graph_there_is_nothing_to_compare() -> None:
-    problem = ArrayProblem(lambda x: x, 1.0, [[7.0]], has_graph=False)
-    assert list(jacobian(problem, Options())) == []
+def kinked(size: int) -> Investigation:
+    """|x|, with the first input on the kink and a claim of 0.5 there."""
+    point = np.arange(float(size))
+    return investigation(np.abs, point, np.diag(np.where(point == 0, 0.5, 1.0)))
+
+
+@pytest.mark.parametrize("strategy", Strategy)
+def test_a_valid_subgradient_is_a_kink_beside_entries_that_were_verified(strategy: Strategy) -> None:
+    (finding,) = findings(jacobian(kinked(2), Options(atol=1e-5, rtol=1e-3, strategy=strategy)))
+    assert (finding.status, finding.kind, finding.input_element) == (Status.KINK, "", (0,))
+    assert "The function has no derivative here, for output 0 with respect to input 0" in finding.message
+    assert "1 of 4 entries are valid subgradients" in finding.message
+    assert finding.entries[0].sides == pytest.approx((-1.0, 1.0), abs=1e-6)
+
+
+@pytest.mark.parametrize("strategy", Strategy)
+def test_where_the_only_entry_is_on_a_kink_nothing_was_verified(strategy: Strategy) -> None:
+    (finding,) = findings(jacobian(kinked(1), Options(atol=1e-5, rtol=1e-3, strategy=strategy)))
+    assert (finding.status, finding.kind) == (Status.INCONCLUSIVE, "lone kink")
+    assert "This is the only entry there is: no derivative was verified" in finding.message
+
+
+@pytest.mark.parametrize("mode", Mode)
+def test_a_sum_of_right_entries_that_is_wrong_shows_a_derivative_that_is_not_linear(mode: Mode) -> None:
+    def together(v: Any) -> Any:
+        return v * (1.0 if (v != 0).sum() == 1 else 1.5)
+
+    case = investigation(lambda x: x, np.ones(3), vjp=together, jvp=together)
+    options = Options(atol=1e-5, rtol=1e-3, strategy=Strategy.PROBES, modes=(mode,))
+    (finding,) = findings(jacobian(case, options))
+    assert (finding.status, finding.kind, finding.mode) == (Status.WRONG, "nonlinear", mode)
+    words = case.problem.words
+    reverse = mode is Mode.REVERSE
+    assert f"{words.rule(reverse)} is not linear in {words.probe(reverse)}" in finding.message
+    assert words.probe(reverse) in finding.hint
+
+
+@pytest.mark.parametrize("strategy", Strategy)
+def test_what_was_seen_is_said_once_for_each_comparison(strategy: Strategy) -> None:
+    case = investigation(lambda x: MATRIX @ x, np.ones(10), MATRIX, inputs=INPUTS, outputs=OUTPUTS)
+    found = list(jacobian(case, Options(atol=1e-5, rtol=1e-3, modes=tuple(Mode), strategy=strategy)))
+    assert all(isinstance(each, Seen) and len(each.smallest) == 2 for each in found)
+    assert len(found) == (1 if strategy is Strategy.ENTRIES else 2)
+    plain = Options(atol=1e-5, rtol=1e-3, certify=False)
+    assert list(jacobian(case, plain)) == []

@@ -6,18 +6,19 @@ from typing import Any
 
 import numpy as np
 import pytest
-from array_problem import BRAIN, ArrayProblem, Part
+from array_problem import BRAIN, Part, investigation
 
-from gradproof.core.finding import Finding, Status
 from gradproof.core.options import Options
 from gradproof.core.problem import Mode
+from gradproof.core.status import Status
 from gradproof.properties import DEFAULT
 from gradproof.properties.linearity import linearity
+from gradproof.results.finding import Finding
 
 
 def find(vjp: Any, **options: Any) -> list[Finding]:
-    problem = ArrayProblem(lambda x: x[:2], np.ones(6), inputs=[Part((2,)), Part((2, 2), name="w")], vjp=vjp)
-    return list(linearity(problem, Options(properties=frozenset({"linearity"}), **options)))
+    case = investigation(lambda x: x[:2], np.ones(6), inputs=[Part((2,)), Part((2, 2), name="w")], vjp=vjp)
+    return list(linearity(case, Options(properties=frozenset({"linearity"}), **options)))
 
 
 def widened(cotangent: Any) -> Any:
@@ -43,7 +44,9 @@ def test_a_gradient_for_a_cotangent_of_zeros_is_found(
     (finding,) = find(vjp)
     assert (finding.property, finding.status) == ("linearity", Status.WRONG)
     assert (finding.input, finding.input_element) == (input_, element)
-    assert "backward not multiplied by grad_output" in finding.message
+    assert "the vjp is not linear in the cotangent: for zeros, the gradient of" in finding.message
+    assert (finding.kind, finding.mode) == ("zero", Mode.REVERSE)
+    assert "multiplied by the cotangent" in finding.hint
     np.testing.assert_equal(finding.analytic, value)
 
 
@@ -53,12 +56,12 @@ def odd(v: Any) -> Any:
 
 
 NONLINEAR: dict[str, tuple[Any, str]] = {
-    "abs": (np.abs, "-1 times the grad_output must give -1 times the gradient"),
-    "square": (np.square, "-1 times the grad_output must give -1 times the gradient"),
-    "relu": (lambda v: np.maximum(v, 0.0), "-1 times the grad_output must give -1 times the gradient"),
-    "clamped when large": (lambda v: np.clip(v, -9.0, 9.0), "1024 times the grad_output must give 1024 times"),
-    "flushed when small": (lambda v: np.where(np.abs(v) < 1e-4, 0.0, v), "9.53674e-07 times the grad_output"),
-    "not additive": (odd, "the sum of two grad_outputs must give the sum of the gradients"),
+    "abs": (np.abs, "-1 times the cotangent must give -1 times the gradient"),
+    "square": (np.square, "-1 times the cotangent must give -1 times the gradient"),
+    "relu": (lambda v: np.maximum(v, 0.0), "-1 times the cotangent must give -1 times the gradient"),
+    "clamped when large": (lambda v: np.clip(v, -9.0, 9.0), "1024 times the cotangent must give 1024 times"),
+    "flushed when small": (lambda v: np.where(np.abs(v) < 1e-4, 0.0, v), "9.53674e-07 times the cotangent"),
+    "not additive": (odd, "the sum of two values of the cotangent must give the sum of the gradients"),
 }
 
 
@@ -68,9 +71,10 @@ def test_the_law_that_a_backward_breaks_is_named_with_the_place(name: str) -> No
     (finding,) = find(lambda v: widened(function(v)))
     assert (finding.property, finding.status, finding.input) == ("linearity", Status.WRONG, 0)
     assert finding.input_element in [(0,), (1,)]
-    assert "backward is not linear in grad_output" in finding.message
+    assert "the vjp is not linear in the cotangent" in finding.message
+    assert (finding.kind, finding.mode) == ("law", Mode.REVERSE)
     assert law in finding.message
-    assert "grad_output" in finding.hint
+    assert "the absolute value of the cotangent" in finding.hint
     assert finding.analytic != finding.numeric
 
 
@@ -80,9 +84,9 @@ def test_the_worst_element_is_the_one_that_is_reported() -> None:
         answer[4] = abs(answer[4])
         return answer
 
-    problem = ArrayProblem(lambda x: x[:2], np.ones(6), inputs=[Part((2,)), Part((2, 2), name="w")], vjp=vjp, seed=0)
-    problem.aim(cotangent=np.array([0.75, -0.5]))
-    (finding,) = linearity(problem, Options(properties=DEFAULT))
+    case = investigation(lambda x: x[:2], np.ones(6), inputs=[Part((2,)), Part((2, 2), name="w")], vjp=vjp, seed=0)
+    case.share_cotangent(np.array([0.75, -0.5]))
+    (finding,) = linearity(case, Options(properties=DEFAULT))
     assert (finding.input, finding.input_element) == (1, (1, 0))
     assert "for input 1 `w`, element [1, 0] that is 0.75 instead of -0.75" in finding.message
 
@@ -95,8 +99,8 @@ def test_narrow_dtypes_are_asked_for_scales_within_their_range() -> None:
         return v
 
     parts = [Part((2,), eps=BRAIN)]
-    problem = ArrayProblem(lambda x: x, np.ones(2), inputs=parts, outputs=parts, vjp=vjp)
-    assert list(linearity(problem, Options(properties=DEFAULT, modes=(Mode.REVERSE,)))) == []
+    case = investigation(lambda x: x, np.ones(2), inputs=parts, outputs=parts, vjp=vjp)
+    assert list(linearity(case, Options(properties=DEFAULT, modes=(Mode.REVERSE,)))) == []
     assert max(asked) < 100
 
 
@@ -111,17 +115,17 @@ def test_noise_that_is_allowed_hides_what_is_below_it(nondet_tol: float, found: 
 
 
 def test_a_right_backward_costs_three_vjps_beside_the_shared_one() -> None:
-    problem = ArrayProblem(np.sin, np.ones(3), np.eye(3))
-    assert list(linearity(problem, Options(properties=DEFAULT, modes=(Mode.REVERSE,)))) == []
-    assert problem.cost.vjps == 4
+    case = investigation(np.sin, np.ones(3), np.eye(3))
+    assert list(linearity(case, Options(properties=DEFAULT, modes=(Mode.REVERSE,)))) == []
+    assert case.cost.vjps == 4
 
 
 # forward mode
 
 
 def push(jvp: Any) -> list[Finding]:
-    problem = ArrayProblem(lambda x: x, np.ones(3), vjp=lambda v: v, jvp=jvp, outputs=[Part((1,)), Part((2,))])
-    return list(linearity(problem, Options(properties=DEFAULT, modes=(Mode.FORWARD,))))
+    case = investigation(lambda x: x, np.ones(3), vjp=lambda v: v, jvp=jvp, outputs=[Part((1,)), Part((2,))])
+    return list(linearity(case, Options(properties=DEFAULT, modes=(Mode.FORWARD,))))
 
 
 def test_a_linear_jvp_has_no_finding() -> None:
@@ -136,7 +140,7 @@ def test_a_jvp_that_is_not_linear_is_found_at_its_output(function: Any) -> None:
     (finding,) = push(jvp)
     assert (finding.property, finding.status) == ("linearity", Status.WRONG)
     assert (finding.input, finding.output, finding.output_element) == (None, 1, (1,))
-    assert "forward mode is not linear in the tangent: -1024 times the tangent" in finding.message
+    assert "the jvp is not linear in the tangent: -1024 times the tangent" in finding.message
     assert "tangent" in finding.hint
 
 

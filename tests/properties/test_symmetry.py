@@ -6,33 +6,25 @@ from typing import Any
 
 import numpy as np
 import pytest
-from array_problem import ArrayProblem, Part
+from array_problem import Part, investigation
 
-from gradproof.core.finding import Finding, Status
 from gradproof.core.options import Options
-from gradproof.core.problem import Mode
-from gradproof.core.types import Indices
+from gradproof.core.status import Status
 from gradproof.properties.symmetry import symmetry
+from gradproof.results.finding import Finding
 
 SIZE = 12
 HESSIAN = np.random.default_rng(1).normal(size=(SIZE, SIZE))
 HESSIAN = HESSIAN + HESSIAN.T
 
 
-class GradientProblem(ArrayProblem):
+def find(claimed: Any, **options: Any) -> list[Finding]:
     """A gradient with respect to all inputs but the first two, which are no part of the Hessian."""
-
-    @property
-    def paired(self) -> Indices | None:
-        return np.arange(2, SIZE + 2)
-
-
-def find(claimed: Any, *, paired: bool = True, **options: Any) -> list[Finding]:
     whole = np.hstack([np.ones((SIZE, 2)), claimed])
     inputs, outputs = [Part((2,)), Part((3, 4), name="w")], [Part((3, 4))]
-    kind = GradientProblem if paired else ArrayProblem
-    problem = kind(lambda x: whole @ x, np.ones(SIZE + 2), whole, inputs=inputs, outputs=outputs)
-    return list(symmetry(problem, Options(**options)))
+    pairs = np.arange(2, SIZE + 2)
+    case = investigation(lambda x: whole @ x, np.ones(SIZE + 2), whole, inputs=inputs, outputs=outputs, pairs=pairs)
+    return list(symmetry(case, Options(**options)))
 
 
 def spoiled(row: int, column: int, by: float) -> Any:
@@ -68,8 +60,3 @@ def test_many_entries_that_differ_are_one_finding() -> None:
 def test_what_the_tolerance_allows_is_no_finding() -> None:
     assert find(spoiled(7, 3, 1e-4), atol=1e-3) == []
     assert find(spoiled(7, 3, 1e-9 * HESSIAN[7, 3])) == []
-
-
-def test_nothing_is_asked_of_other_problems_and_modes() -> None:
-    assert find(np.triu(HESSIAN), paired=False) == []
-    assert find(np.triu(HESSIAN), modes=(Mode.FORWARD,)) == []

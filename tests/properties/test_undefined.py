@@ -6,18 +6,21 @@ from typing import Any
 
 import numpy as np
 import pytest
-from array_problem import ArrayProblem, Part
+from array_problem import Part, investigation
 
-from gradproof.core.finding import Finding, Status
+from gradproof.core.investigation import Investigation
 from gradproof.core.options import Options
 from gradproof.core.problem import Mode
+from gradproof.core.status import Status
+from gradproof.core.words import PLAIN
 from gradproof.properties.undefined import undefined
+from gradproof.results.finding import Finding
 
 MATRIX = np.random.default_rng(0).normal(size=(5, 6))
 
 
-def problem_with(**answers: Any) -> ArrayProblem:
-    return ArrayProblem(
+def case_with(**answers: Any) -> Investigation:
+    return investigation(
         lambda x: MATRIX @ x,
         np.ones(6),
         MATRIX,
@@ -27,13 +30,13 @@ def problem_with(**answers: Any) -> ArrayProblem:
     )
 
 
-def find(problem: ArrayProblem, mode: Mode = Mode.REVERSE, **options: Any) -> list[Finding]:
-    return list(undefined(problem, Options(modes=(mode,), **options)))
+def find(case: Investigation, mode: Mode = Mode.REVERSE, **options: Any) -> list[Finding]:
+    return list(undefined(case, Options(modes=(mode,), **options)))
 
 
 @pytest.mark.parametrize("mode", Mode)
 def test_none_taken_for_zeros_has_no_finding(mode: Mode) -> None:
-    assert find(problem_with(), mode) == []
+    assert find(case_with(), mode) == []
 
 
 def test_each_pattern_is_tried_with_zeros_in_its_place() -> None:
@@ -43,7 +46,7 @@ def test_each_pattern_is_tried_with_zeros_in_its_place() -> None:
         asked.append((absent, v.tolist()))
         return MATRIX.T @ v
 
-    assert find(problem_with(vjp_undefined=vjp_undefined)) == []
+    assert find(case_with(vjp_undefined=vjp_undefined)) == []
     assert [absent for absent, _ in asked] == [{0}, {1}, {0, 1}]
     assert asked[0][1][:2] == [0.0, 0.0]
     assert 0.0 not in asked[0][1][2:]
@@ -53,8 +56,8 @@ def test_each_pattern_is_tried_with_zeros_in_its_place() -> None:
 @pytest.mark.parametrize(
     ("mode", "answer", "headline"),
     [
-        (Mode.REVERSE, "vjp_undefined", "Expected backward function to handle undefined output grads"),
-        (Mode.FORWARD, "jvp_undefined", "Expected forward AD to treat an undefined tangent as zeros"),
+        (Mode.REVERSE, "vjp_undefined", "In reverse mode, a cotangent that is left out does not count as zeros"),
+        (Mode.FORWARD, "jvp_undefined", "In forward mode, a tangent that is left out does not count as zeros"),
     ],
 )
 def test_an_exception_is_a_finding_with_its_cause(mode: Mode, answer: str, headline: str) -> None:
@@ -65,10 +68,12 @@ def test_an_exception_is_a_finding_with_its_cause(mode: Mode, answer: str, headl
             raise error
         return MATRIX.T @ v if mode is Mode.REVERSE else MATRIX @ v
 
-    findings = find(problem_with(**{answer: raising}), mode)
+    findings = find(case_with(**{answer: raising}), mode)
     assert {finding.status for finding in findings} == {Status.WRONG}
     assert all(finding.cause is error for finding in findings)
     assert findings[0].message.startswith(headline)
+    assert {finding.mode for finding in findings} == {mode}
+    assert findings[0].hint == PLAIN.omitted
     label = "output 1" if mode is Mode.REVERSE else "input 1 `b`"
     assert f"with none for {label} it raised TypeError: unsupported operand" in findings[0].message
 
@@ -77,7 +82,7 @@ def test_a_result_other_than_that_of_zeros_is_found_for_its_pattern() -> None:
     def vjp_undefined(v: Any, absent: frozenset[int]) -> Any:
         return MATRIX.T @ v + (1.0 if absent == {0} else 0.0)
 
-    (finding,) = find(problem_with(vjp_undefined=vjp_undefined))
+    (finding,) = find(case_with(vjp_undefined=vjp_undefined))
     assert "with none for output 0 the result differs" in finding.message
 
 
@@ -85,7 +90,7 @@ def test_all_undefined_must_give_zeros() -> None:
     def vjp_undefined(v: Any, absent: frozenset[int]) -> Any:
         return MATRIX.T @ v if len(absent) < 2 else np.full(6, 0.5)
 
-    (finding,) = find(problem_with(vjp_undefined=vjp_undefined))
+    (finding,) = find(case_with(vjp_undefined=vjp_undefined))
     assert "with none for output 0, output 1" in finding.message
     assert "0.5 instead of 0" in finding.message
 
@@ -94,7 +99,7 @@ def test_a_nan_for_an_undefined_cotangent_is_found() -> None:
     def vjp_undefined(v: Any, absent: frozenset[int]) -> Any:
         return np.full(6, np.nan) if 0 in absent else MATRIX.T @ v
 
-    findings = find(problem_with(vjp_undefined=vjp_undefined))
+    findings = find(case_with(vjp_undefined=vjp_undefined))
     assert [finding.status for finding in findings] == [Status.WRONG, Status.WRONG]
     assert "nan instead of" in findings[0].message
 
@@ -103,8 +108,8 @@ def test_noise_allowed_elsewhere_is_allowed_here() -> None:
     def vjp_undefined(v: Any, absent: frozenset[int]) -> Any:
         return MATRIX.T @ v + 0.01
 
-    assert find(problem_with(vjp_undefined=vjp_undefined), nondet_tol=0.1) == []
-    assert len(find(problem_with(vjp_undefined=vjp_undefined), nondet_tol=0.001)) == 3
+    assert find(case_with(vjp_undefined=vjp_undefined), nondet_tol=0.1) == []
+    assert len(find(case_with(vjp_undefined=vjp_undefined), nondet_tol=0.001)) == 3
 
 
 def test_a_lone_output_has_one_pattern_and_a_lone_input_none() -> None:
@@ -114,15 +119,8 @@ def test_a_lone_output_has_one_pattern_and_a_lone_input_none() -> None:
         asked.append(absent)
         return v
 
-    problem = ArrayProblem(np.sin, 1.0, vjp_undefined=record, jvp_undefined=record)
-    assert find(problem) == []
+    case = investigation(np.sin, 1.0, vjp_undefined=record, jvp_undefined=record)
+    assert find(case) == []
     assert asked == [{0}]
-    assert find(problem, Mode.FORWARD) == []
+    assert find(case, Mode.FORWARD) == []
     assert asked == [{0}]
-
-
-def test_without_a_graph_nothing_is_asked() -> None:
-    def raising(v: Any, absent: frozenset[int]) -> Any:
-        raise AssertionError("asked")
-
-    assert find(ArrayProblem(np.sin, 1.0, vjp_undefined=raising, has_graph=False)) == []

@@ -11,27 +11,38 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol, cast
 
+from gradproof.core.investigation import Investigation
 from gradproof.core.problem import Mode, Problem
 
 
 class Session(Protocol):
     """One check of one call, while the user's state is kept safe."""
 
-    not_covered: tuple[str, ...]
-    """What is not differentiated, in words."""
-    notes: tuple[str, ...]
-    """What a reader should know of how the call was checked."""
+    @property
+    def framework(self) -> str:
+        """The name of the framework, which is that of its package too."""
+        ...
 
-    def problem(self, seed: int) -> Problem:
+    @property
+    def not_covered(self) -> tuple[str, ...]:
+        """What is not differentiated, in words; more may be known after each question."""
+        ...
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader should know of how the call was checked."""
+        ...
+
+    def problem(self) -> Problem:
         """The call as a Problem. Calls the function."""
         ...
 
-    def second(self, seed: int) -> Problem:
+    def second(self) -> Problem:
         """The first derivative of the call as a Problem. Calls the function."""
         ...
 
-    def modes(self, problem: Problem) -> tuple[Mode, ...]:
-        """The modes that the call supports."""
+    def modes(self, investigation: Investigation) -> tuple[Mode, ...]:
+        """The modes that a Problem of this session supports. May ask for its shared jvp to find out."""
         ...
 
 

@@ -13,41 +13,40 @@ import functools
 
 import numpy as np
 
-from gradproof.core.judge import Judge
+from gradproof.core.precision import DOUBLE
 from gradproof.core.stencil import Stencil
+from gradproof.core.tolerances import Tolerances
 from gradproof.core.types import Flags, Indices, Matrix, Vector
 
 # Fewer columns than this are not worth grouping; groups must save this factor of the work.
 _WORTH, _GAIN = 2, 2
 # How closely a group must agree, as a part of the tolerance: at least, where round-off allows, and at most.
 _CLOSEST, _CLOSE = 1e-4, 1e-2
-# How much of the round-off of one evaluation may remain in a difference.
-_ROUND_OFF = 4.0
-_DOUBLE = 2.0**-52
+# How many times the noise of one evaluation may remain in a difference.
+_REMAINS = 4.0
 
 
-def confirmed(stencil: Stencil, judgement: Judge, claimed: Matrix, rows: slice, length: int) -> Flags | None:
+def confirmed(stencil: Stencil, tolerances: Tolerances, claimed: Matrix, rows: slice, length: int) -> Flags | None:
     """The columns of `claimed`, the analytic Jacobian of some outputs, that groups confirm; None: not any.
 
     `length` is the number of groups measured at a time. Large blocks are grouped apart, so that a batch of evaluations
     moves one of them only.
     """
     inputs, outputs = stencil.problem.inputs, stencil.problem.outputs
-    if inputs.size < _WORTH or stencil.fixed or max(inputs.coarsest_eps, outputs.coarsest_eps) > _DOUBLE:
+    if inputs.size < _WORTH or stencil.fixed or max(inputs.coarsest_eps, outputs.coarsest_eps) > DOUBLE:
         return None
     pattern = claimed != 0
-    if not judgement.atol.all() and pattern.any():
+    if not tolerances.atol.all() and pattern.any():
         return None
     settled = np.zeros(inputs.size, dtype=np.bool_)
     for run in inputs.chunks(inputs.size):
         here = pattern[:, run]
-        if _is_one_group(here):
-            settled[run] = _confirm_all(stencil, judgement, claimed, rows, run)
-        elif (group_of := colour(here)) is not None:
+        one_group = np.zeros(run.stop - run.start, dtype=np.intp) if _is_one_group(here) else None
+        if (group_of := one_group if one_group is not None else colour(here)) is not None:
             claims = _Claims(claimed, pattern, run, group_of)
             for first in range(0, claims.count, length):
                 groups = slice(first, min(first + length, claims.count))
-                settled[run] |= _confirm(stencil, judgement, claims, rows, groups)
+                settled[run] |= _confirm(stencil, tolerances, claims, rows, groups)
     return settled
 
 
@@ -126,26 +125,13 @@ class _Claims:
         return differences
 
 
-def _confirm_all(stencil: Stencil, judgement: Judge, claimed: Matrix, rows: slice, run: slice) -> bool:
-    """Whether a run of columns agrees that makes one group: `_confirm`, without the work of telling groups apart."""
-    base, shift = stencil.problem.point[run], _weights(run.stop - run.start, stencil.problem.seed) * stencil.step[run]
-    points = np.empty((2, len(base)))
-    points[0], points[1] = base + shift, base - shift
-    above, below = stencil.attempt(points, run)[:, rows]
-    with np.errstate(invalid="ignore", over="ignore"):
-        moved = points[0] - points[1]
-        closest = float((judgement.atol[run] * np.abs(moved)).min())
-        residual = np.abs(above - below - claimed[:, run] @ moved)
-        return bool((residual <= _allowed(stencil.noise[rows], closest)).all())
-
-
-def _confirm(stencil: Stencil, judgement: Judge, claims: _Claims, rows: slice, groups: slice) -> Flags:
+def _confirm(stencil: Stencil, tolerances: Tolerances, claims: _Claims, rows: slice, groups: slice) -> Flags:
     """The columns of these groups that agree closely; False for all others of the run."""
-    problem, count = stencil.problem, groups.stop - groups.start
+    point, seed, count = stencil.problem.point, stencil.investigation.seed, groups.stop - groups.start
     inside = (claims.group_of >= groups.start) & (claims.group_of < groups.stop)
     columns = np.flatnonzero(inside)
     group, run = claims.group_of[columns] - groups.start, claims.run
-    base, shift = problem.point[run], (_weights(len(inside), problem.seed) * stencil.step[run])[columns]
+    base, shift = point[run], (_weights(len(inside), seed) * stencil.step[run])[columns]
     points = np.empty((2 * count, len(inside)))
     points[:] = base
     above, below = base[columns] + shift, base[columns] - shift
@@ -155,7 +141,7 @@ def _confirm(stencil: Stencil, judgement: Judge, claims: _Claims, rows: slice, g
     moved, least = np.zeros(len(inside)), np.full(count, np.inf)
     with np.errstate(invalid="ignore", over="ignore"):
         moved[columns] = above - below
-        np.minimum.at(least, group, (judgement.atol[run] * np.abs(moved))[columns])
+        np.minimum.at(least, group, (tolerances.atol[run] * np.abs(moved))[columns])
         residual = values[:count, rows] - values[count:, rows]
         residual -= claims.of(groups, moved)
         allowed = _allowed(stencil.noise[rows], least[:, None])
@@ -164,8 +150,8 @@ def _confirm(stencil: Stencil, judgement: Judge, claims: _Claims, rows: slice, g
 
 
 def _allowed(noise: Vector, closest: Matrix | float) -> Matrix:
-    """How far off the differences may be, where `closest` is the smallest that the tolerance would bear."""
-    return np.minimum(np.maximum(_ROUND_OFF * noise, _CLOSEST * closest), _CLOSE * closest)
+    """How far off the differences may be, where `closest` is the smallest that the tolerance would excuse."""
+    return np.minimum(np.maximum(_REMAINS * noise, _CLOSEST * closest), _CLOSE * closest)
 
 
 @functools.lru_cache(maxsize=64)

@@ -15,7 +15,6 @@ class Strategy(enum.Enum):
 
     ENTRIES = "entries"
     PROBES = "probes"
-    __hash__ = object.__hash__
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ it: v_j ∝ sign_j / e_j, so that a noisy output cannot drown the others. Then t
     <v, J_num u>   and   <vjp(v), u>
 
 must agree. The signs of v do not know the errors, so by Hoeffding's inequality the numerical side is off by more than
-7.5 * sqrt(sum (v_j e_j)^2) with a probability below 1e-12. That is the threshold, not a tolerance: a single wrong entry
+7.55 * sqrt(sum (v_j e_j)^2) with a probability below 1e-12. That is the threshold, not a tolerance: a single wrong entry
 of size d moves the difference by at least |v_j d u_i|, and so the threshold says how small an entry can still be seen.
 """
 
@@ -17,23 +17,22 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from gradproof.core.investigation import random_probe
 from gradproof.core.norm import norm
-from gradproof.core.problem import Problem, random_probe
+from gradproof.core.precision import BEND_ALONG, CONFIDENCE, INNER_PRODUCT_ROUND_OFF
 from gradproof.core.stencil import Stencil, rungs, settle
 from gradproof.core.types import Flags, Vector
 
-CONFIDENCE = 7.5
-"""Hoeffding: 2 exp(-7.5**2 / 2) < 1e-12."""
-
-# Round-off of an inner product and of the derivative under test, in units of eps.
-_ROUND_OFF = 32.0
-# A bend this many times the round-off is no round-off.
-_BENT = 16.0
+# A second difference below this part of the derivative is no bend: extrapolation leaves as much.
+_STRAIGHT = 1e-7
+# The weight of an output with a wide error bar, relative to the sharpest one, at least.
+_LEAST_WEIGHT = 2.0**-40
 
 
-def draw_direction(problem: Problem, stencil: Stencil) -> Vector:
+def draw_direction(stencil: Stencil) -> Vector:
     """Random signs and magnitudes in units of each coordinate's scale, such that every step is exact."""
-    direction = random_probe(problem.inputs.size, problem.seed) * stencil.scale
+    problem = stencil.problem
+    direction = random_probe(problem.inputs.size, stencil.investigation.seed) * stencil.scale
     return _quantised(direction, problem.point, stencil.eps)
 
 
@@ -91,15 +90,15 @@ class Survey:
         """Outputs on a kink or a jump along this direction: the two sides do not flatten out as the step shrinks."""
         with np.errstate(invalid="ignore"):
             coarse, fine = np.abs(self._bends[-2]), np.abs(self._bends[-1])
-            floor = _BENT * self.stencil.noise * 2.0 ** self._rungs[-1] + 1e-7 * np.abs(self.value)
+            floor = BEND_ALONG * self.stencil.noise * 2.0 ** self._rungs[-1] + _STRAIGHT * np.abs(self.value)
             return (fine > 0.5 * coarse) & (fine > floor)
 
 
 @dataclass(frozen=True, slots=True)
-class Aim:
-    """A cotangent with the threshold of its comparison.
+class Probe:
+    """A cotangent, and how far apart the two sides are for it: `residual` is <v, J_num u> - <vjp(v), u>.
 
-    `residual` is <v, J_num u> - <vjp(v), u>; it accuses if it exceeds `threshold`.
+    Round-off and error bars alone explain a residual of up to `threshold`. What exceeds it accuses.
     """
 
     cotangent: Vector
@@ -111,31 +110,33 @@ class Aim:
         return not (math.isfinite(self.threshold) and abs(self.residual) <= self.threshold)
 
 
-def aim(problem: Problem, survey: Survey, *, bent: bool = False) -> Vector:
+def aim(survey: Survey, *, bent: bool = False) -> Vector:
     """The cotangent for a survey: each output weighs what its error bar allows; outputs without a value nothing.
 
     So do outputs on a kink or a jump along the survey, unless `bent` asks for them.
     """
+    problem, seed = survey.stencil.problem, survey.stencil.investigation.seed
     seen = np.isfinite(survey.value) & np.isfinite(survey.error) & (bent | ~survey.bent)
-    eps = max(problem.inputs.coarsest_eps, problem.outputs.coarsest_eps)
     size = np.where(seen, np.abs(survey.value), 0.0)
     # the derivative under test is no sharper than its precision, relative to the larger of its numbers
-    floor = survey.stencil.noise + eps * (size + norm(size) / math.sqrt(len(size) or 1)) + 1e-300
+    typical = size + norm(size) / math.sqrt(len(size) or 1)
+    floor = survey.stencil.noise + problem.coarsest_eps * typical + np.finfo(np.float64).tiny
     bars = np.where(seen, survey.error + floor, np.inf)
     smallest = bars.min(initial=np.inf)
     if not math.isfinite(smallest):
         return np.zeros(problem.outputs.size)
-    weights = np.maximum(smallest / bars, 2.0**-40 * seen)
-    cotangent = random_probe(problem.outputs.size, problem.seed + 1) * weights
+    weights = np.maximum(smallest / bars, _LEAST_WEIGHT * seen)
+    cotangent = random_probe(problem.outputs.size, seed + 1) * weights
     problem.outputs.round_in_place(cotangent)
     return cotangent
 
 
-def compare(problem: Problem, survey: Survey, cotangent: Vector, pullback: Vector) -> Aim:
-    """Both sides of a probe, and how far apart round-off and error bars alone may bring them."""
+def probe(survey: Survey, cotangent: Vector, pullback: Vector) -> Probe:
+    """Both sides for one cotangent, and how far apart round-off and error bars alone may bring them."""
+    inputs, outputs = survey.stencil.problem.inputs, survey.stencil.problem.outputs
     used = cotangent != 0
     v, d, e = cotangent[used], survey.value[used], survey.error[used]
     left, right = v * d, pullback * survey.direction
     noise = CONFIDENCE * norm(v * e)
-    round_off = _ROUND_OFF * (problem.outputs.coarsest_eps * norm(left) + problem.inputs.coarsest_eps * norm(right))
-    return Aim(cotangent, float(left.sum() - right.sum()), noise + round_off)
+    size = outputs.coarsest_eps * norm(left) + inputs.coarsest_eps * norm(right)
+    return Probe(cotangent, float(left.sum() - right.sum()), noise + INNER_PRODUCT_ROUND_OFF * size)

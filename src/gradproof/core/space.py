@@ -18,11 +18,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from gradproof.core.lazy import lazy
 from gradproof.core.norm import norm
+from gradproof.core.precision import DOUBLE
 from gradproof.core.types import Indices, Matrix, Vector
 
-_FLOAT64 = 2.0**-52
 _LARGE = 64
 _PART_NAMES = {1: ("",), 2: ("real part", "imaginary part")}
 
@@ -129,21 +128,21 @@ class Space:
     def __post_init__(self) -> None:
         blocks = self.blocks
         object.__setattr__(self, "size", blocks[-1].stop if blocks else 0)
-        object.__setattr__(self, "coarsest_eps", max([block.eps for block in blocks], default=_FLOAT64))
-        object.__setattr__(self, "finest_eps", min([block.eps for block in blocks], default=_FLOAT64))
+        object.__setattr__(self, "coarsest_eps", max([block.eps for block in blocks], default=DOUBLE))
+        object.__setattr__(self, "finest_eps", min([block.eps for block in blocks], default=DOUBLE))
         object.__setattr__(self, "_pairs", tuple([block for block in blocks if block.parts == 2]))
 
-    @lazy
+    @functools.cached_property
     def eps(self) -> Vector:
         """The spacing of the numbers behind each coordinate."""
         if len(self.blocks) == 1:
-            return filled(self.size, self.blocks[0].eps)
+            return np.full(self.size, self.blocks[0].eps)
         eps = np.empty(self.size)
         for block in self.blocks:
             eps[block.slice] = block.eps
         return eps
 
-    @lazy
+    @functools.cached_property
     def elements(self) -> Indices:
         """The number of the element each coordinate belongs to."""
         elements, count = np.empty(self.size, dtype=np.intp), 0
@@ -204,10 +203,10 @@ class Space:
 
     def round_in_place(self, values: Matrix, coordinates: slice = slice(None)) -> None:
         """Move points to the nearest numbers their blocks can store. The last axis runs over `coordinates`."""
-        if self.coarsest_eps > _FLOAT64:
+        if self.coarsest_eps > DOUBLE:
             first, last, _ = coordinates.indices(self.size)
             for block in self.blocks:
-                if block.eps > _FLOAT64:
+                if block.eps > DOUBLE:
                     part = values[..., _overlap(block, first, last)]
                     part[...] = _round_to(part, block.eps)
 
@@ -232,17 +231,14 @@ def _round_to(values: Vector, eps: float) -> Vector:
     return np.ldexp(np.rint(mantissa * scale) / scale, exponent)
 
 
-def filled(size: int, value: float) -> Vector:
-    """A vector of one value, not to be written to."""
-    return _fill(size, value) if size > _CACHED else _fill_cached(size, value)
+def vector_space(kind: str, *sizes: int, eps: float = DOUBLE) -> Space:
+    """A space of plain vectors, numbered from 0.
 
-
-def _fill(size: int, value: float) -> Vector:
-    vector = np.full(size, value)
-    vector.flags.writeable = False
-    return vector
-
-
-# Small ones are kept: a small check asks for several, and notices.
-_CACHED = 1024
-_fill_cached = functools.lru_cache(maxsize=256)(_fill)
+    >>> [block.label for block in vector_space("input", 3, 2).blocks]
+    ['input 0', 'input 1']
+    """
+    blocks: list[Block] = []
+    for index, size in enumerate(sizes):
+        start = blocks[-1].stop if blocks else 0
+        blocks.append(Block(kind, index, "", (size,), 1, start, eps))
+    return Space(tuple(blocks))

@@ -17,26 +17,18 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gradproof.core.lazy import lazy
-from gradproof.core.problem import ALL, OutputChangedError, Problem
-from gradproof.core.space import filled
+from gradproof.core.investigation import ALL, Investigation
+from gradproof.core.precision import BEND, CLEAR, EVALUATION_ROUND_OFF, HALF_OR_LESS
+from gradproof.core.problem import OutputChangedError, Problem
 from gradproof.core.types import Flags, Indices, Matrix, Vector
 
 Tolerance = Callable[[Matrix], Matrix]
 """How large an error bar may be, given the values."""
 
-# Round-off of one evaluation, in units of eps·|F|; two of them make a difference.
-_ROUND_OFF = 2.0
 # Steps in a ratio that is no power of two: else hidden quantisation, (x + 1e8) - 1e8, agrees with itself on two rungs.
 _UNEVEN = (1.0, 1.19, 0.87, 1.13, 0.91, 1.23, 0.83)
-# From this spacing of numbers on (half precision and below), small steps drown: no scale is below its block's rms.
-_HALF = 2.0**-12
-# A bend of this many times the round-off is no round-off.
-_BENT = 4.0
 # A length is short if it is less than this part of the scale; a step should be this many numbers long.
 _SHORT, _FEW = 0.125, 16.0
-# A value sees a difference clearly if its error bar is at most this part of it.
-_CLEAR = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,22 +67,24 @@ def rungs(eps: float) -> tuple[int, ...]:
 class Stencil:
     """Difference quotients of one Problem along its coordinates."""
 
-    def __init__(self, problem: Problem, step: float | None = None) -> None:
-        """`step` fixes the step in every coordinate, as torch's `eps` does; None chooses it."""
-        self.problem = problem
+    def __init__(self, investigation: Investigation, step: float | None = None) -> None:
+        """`step` fixes the step in every coordinate; None chooses it."""
+        self.investigation = investigation
+        self.problem = problem = investigation.problem
         self.fixed = step is not None
         inputs, outputs, eps = problem.inputs, problem.outputs, problem.evaluates_in or _only(problem)
-        coarse = problem.evaluates_in is None and inputs.coarsest_eps > _HALF
-        self.scale = np.maximum(problem.scale, inputs.typical(problem.point, least=1.0)) if coarse else problem.scale
+        self.scale = investigation.scale
+        if problem.evaluates_in is None and inputs.coarsest_eps > HALF_OR_LESS:  # smaller steps drown in round-off
+            self.scale = np.maximum(self.scale, inputs.typical(problem.point, least=1.0))
         self.noise = outputs.typical(problem.value)
         if eps is None:
             self.eps = np.maximum(inputs.eps, outputs.coarsest_eps)
-            self.noise *= _ROUND_OFF * np.maximum(outputs.eps, inputs.finest_eps)
+            self.noise *= EVALUATION_ROUND_OFF * np.maximum(outputs.eps, inputs.finest_eps)
         else:
-            self.eps = filled(inputs.size, eps)
-            self.noise *= _ROUND_OFF * eps
+            self.eps = np.full(inputs.size, eps)
+            self.noise *= EVALUATION_ROUND_OFF * eps
         if step is not None:
-            self.step = filled(inputs.size, float(step))
+            self.step = np.full(inputs.size, float(step))
         else:
             self.step = self.scale * (np.cbrt(self.eps) if eps is None else math.cbrt(eps))
         self.refusal: Exception | None = None
@@ -125,7 +119,7 @@ class Stencil:
         """Round-off of the screening values of these outputs and inputs, as the outer product of two vectors."""
         return self.noise[rows], (0.0 if self.fixed else 1.0) / self.step[columns]
 
-    @lazy
+    @functools.cached_property
     def unresolvable(self) -> Vector:
         """Per input: 1 / its largest step. Times `noise`, what this precision cannot see with any step."""
         reach = 1.0 / self.scale
@@ -144,7 +138,7 @@ class Stencil:
         `stretch` makes all steps longer.
         """
         rows_of = _all_or(outputs)
-        before = self.problem.cost.evaluations
+        before = self.investigation.cost.evaluations
         index = np.asarray(columns, dtype=np.intp)
         reachable = np.isfinite(self.problem.value[rows_of])
         value = np.full((len(index), len(reachable)), np.nan)
@@ -153,20 +147,20 @@ class Stencil:
             with np.errstate(invalid="ignore"):
                 open_ = ~np.isfinite(value) if climb.last_resort else ~(error <= tolerance(value))
             missing = np.flatnonzero((open_ & reachable).any(axis=1))
-            if climb.own_length and len(missing):
+            if climb.short and len(missing):
                 climb, missing = self._shortened(climb, index, missing, rows_of)
             for eps in np.unique(self.eps[index[missing]]):
                 rows = missing[self.eps[index[missing]] == eps]
                 new_value, new_error = self._measure(climb, index[rows], float(eps), rows_of, stretch)
                 better = ~(new_error >= error[rows])
-                if climb.own_length:  # it was nearer
+                if climb.short:  # it was nearer
                     better |= _contradicts(new_value, new_error, value[rows], error[rows])
                 better &= open_[rows]
                 value[rows] = np.where(better, new_value, value[rows])
                 error[rows] = np.where(better, new_error, error[rows])
         if self.refusal is not None and not np.isfinite(value[:, reachable]).all():
             raise self.refusal
-        return Estimate(value, error, self.problem.cost.evaluations - before)
+        return Estimate(value, error, self.investigation.cost.evaluations - before)
 
     def bends(self, column: int, outputs: Indices) -> bool:
         """Whether any of these outputs may have a kink or a jump along this coordinate: a cheap look before `sides`."""
@@ -177,12 +171,12 @@ class Stencil:
         with np.errstate(all="ignore"):
             second = values[0::2] + values[1::2] - 2.0 * self.problem.value[outputs]
             coarse, fine = np.abs(second) / np.array(steps)[:, None]
-            smooth = (fine <= 0.5 * coarse) | (fine <= _BENT * self.noise[outputs] / steps[1])
+            smooth = (fine <= 0.5 * coarse) | (fine <= BEND * self.noise[outputs] / steps[1])
         return not bool(smooth.all())
 
     def sides(self, columns: Sequence[int], outputs: Indices | None = None) -> tuple[Estimate, Estimate]:
         """The derivatives of each side by itself, left and right: F at the point plays no part, so jumps do not."""
-        before = self.problem.cost.evaluations
+        before = self.investigation.cost.evaluations
         index = np.asarray(columns, dtype=np.intp)
         found: list[Estimate] = []
         for sign in (-1.0, 1.0):
@@ -192,7 +186,7 @@ class Stencil:
                 for k in range(len(index))
             ]
             value, error = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
-            found.append(Estimate(value, error, self.problem.cost.evaluations - before))
+            found.append(Estimate(value, error, self.investigation.cost.evaluations - before))
         return found[0], found[1]
 
     def _climbs(self) -> Iterator[_Climb]:
@@ -203,7 +197,7 @@ class Stencil:
         yield _Climb(self._central, self.scale, order=2)
         yield _Climb(self._central, tight, order=2)
         yield _Climb(self._central, np.minimum(1.0, self.scale), order=2)  # sin(x) at x = 1e6 varies over 1
-        yield _Climb(self._central, self.scale, order=2, own_length=True)  # sin(1e7 x) at x = 1
+        yield _Climb(self._central, self.scale, order=2, short=True)  # sin(1e7 x) at x = 1
         yield _Climb(self._central, 2.0**-13 * tight, order=2, last_resort=True)  # arcsin(x) at x = 1 - 1e-8
         yield _Climb(self._one_sided, tight, order=1, last_resort=True)
         yield _Climb(self._one_sided, -tight, order=1, last_resort=True)
@@ -295,15 +289,15 @@ class Stencil:
         Rows are points, or the coordinates of a run of them.
         """
         try:
-            return self.problem.evaluate_many(rows, run)
+            return self.investigation.evaluate_many(rows, run)
         except OutputChangedError:
             raise
         except Exception as refusal:
             self.refusal = refusal
         values = np.full((len(rows), self.problem.outputs.size), np.nan)
-        for row, point in zip(values, self.problem.points(rows, run), strict=True):
+        for row, point in zip(values, self.investigation.points(rows, run), strict=True):
             try:
-                row[:] = self.problem.evaluate(point)
+                row[:] = self.investigation.evaluate(point)
             except OutputChangedError:
                 raise
             except Exception as refusal:
@@ -315,15 +309,15 @@ class Stencil:
 class _Climb:
     """How the rungs of a ladder are taken: a difference quotient, its order, and the scale of its steps.
 
-    A last resort is for columns that have no finite value otherwise. With `own_length`, the scale is shortened to the
-    length over which the function changes.
+    A last resort is for columns that have no finite value otherwise. A short climb has steps of the length over which
+    the function changes by its own size, where that is shorter than the scale.
     """
 
     quotient: Callable[[Indices, Vector], Matrix]
     scale: Vector
     order: int
     last_resort: bool = False
-    own_length: bool = False
+    short: bool = False
 
 
 def _only(problem: Problem) -> float | None:
@@ -376,7 +370,7 @@ def _contradicts(value: Matrix, error: Matrix, other: Matrix, bar: Matrix) -> Fl
     """Where a value that was seen clearly cannot be reconciled with the other one."""
     with np.errstate(invalid="ignore", over="ignore"):
         apart = np.abs(other - value)
-        return (apart > bar + error) & (error <= _CLEAR * apart)
+        return (apart > bar + error) & (error <= CLEAR * apart)
 
 
 def settle(values: Matrix, floors: Matrix, sizes: Sequence[float], order: int) -> tuple[Matrix, Matrix]:

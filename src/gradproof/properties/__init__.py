@@ -1,49 +1,61 @@
-"""What must hold of a derivative: one file and one function `(Problem, Options) -> findings` each.
+"""What must hold of a derivative: one file and one function `(Investigation, Options) -> findings` each.
 
-They run in the order of `PROPERTIES`: the Jacobian before most, because its probe is the work that the others share.
+`PROPERTIES` lists them in the order in which they run: the Jacobian before most, because its probe is the work that the
+others share. Each entry says what its property needs; the engine looks once, and what cannot be asked is reported as
+not covered.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-
-from gradproof.core.finding import Finding
-from gradproof.core.options import Options
-from gradproof.core.problem import Problem
+from gradproof.core.capabilities import (
+    Batching,
+    Inspection,
+    MemoryLayouts,
+    MemoryWatch,
+    Omission,
+    Pairing,
+    Reference,
+)
+from gradproof.core.problem import Mode
 from gradproof.properties.adjoint import adjoint
+from gradproof.properties.aliasing import aliasing
 from gradproof.properties.batching import batched_forward, batched_reverse
-from gradproof.properties.determinism import determinism, repeatability
+from gradproof.properties.determinism import determinism
 from gradproof.properties.jacobian import jacobian
 from gradproof.properties.layout import layout
 from gradproof.properties.linearity import linearity
 from gradproof.properties.metadata import dtypes, metadata
-from gradproof.properties.mutation import aliasing, mutation
+from gradproof.properties.mutation import mutation
+from gradproof.properties.property import Property
+from gradproof.properties.reference import reference
+from gradproof.properties.repeatability import repeatability
 from gradproof.properties.symmetry import symmetry
 from gradproof.properties.undefined import undefined
 from gradproof.properties.unused import unused
 
-Property = Callable[[Problem, Options], Iterable[Finding]]
+_REVERSE, _FORWARD = (Mode.REVERSE,), (Mode.FORWARD,)
 
 PROPERTIES: dict[str, Property] = {
-    "unused": unused,
-    "jacobian": jacobian,
-    "repeatability": repeatability,
-    "mutation": mutation,
-    "determinism": determinism,
-    "metadata": metadata,
-    "dtypes": dtypes,
-    "batched_forward": batched_forward,
-    "batched_reverse": batched_reverse,
-    "linearity": linearity,
-    "layout": layout,
-    "aliasing": aliasing,
-    "adjoint": adjoint,
-    "undefined": undefined,
-    "symmetry": symmetry,
+    "unused": Property(unused, connected=False),
+    "jacobian": Property(jacobian),
+    "repeatability": Property(repeatability, connected=None),
+    "mutation": Property(mutation, needs=MemoryWatch, connected=None),
+    "determinism": Property(determinism),
+    "metadata": Property(metadata, modes=_REVERSE, needs=Inspection),
+    "dtypes": Property(dtypes, needs=Inspection),
+    "batched_forward": Property(batched_forward, modes=_FORWARD, needs=Batching),
+    "batched_reverse": Property(batched_reverse, modes=_REVERSE, needs=Batching),
+    "linearity": Property(linearity),
+    "layout": Property(layout, modes=_REVERSE, needs=MemoryLayouts),
+    "aliasing": Property(aliasing, modes=_REVERSE, needs=Inspection),
+    "adjoint": Property(adjoint, all_modes=True),
+    "undefined": Property(undefined, needs=Omission),
+    "symmetry": Property(symmetry, modes=_REVERSE, needs=Pairing, order=2),
+    "compare": Property(reference, modes=_REVERSE, needs=Reference, connected=None),
 }
 
 EXPLANATIONS = ("repeatability", "mutation", "determinism")
 """Properties whose failure explains that of others: what is not repeatable is reported as such before it is wrong."""
 
-DEFAULT = frozenset(PROPERTIES) - {"batched_forward", "batched_reverse"}
-"""What is checked unless asked otherwise: not everybody needs derivatives that can be vmapped."""
+DEFAULT = frozenset(PROPERTIES) - {"batched_forward", "batched_reverse", "compare"}
+"""What is checked unless asked otherwise: not everybody needs derivatives that can be batched, or has a reference."""

@@ -1,4 +1,4 @@
-"""The same question twice gets the same answer, forward and backward."""
+"""The same question to the derivative twice gets the same answer."""
 
 from __future__ import annotations
 
@@ -6,55 +6,53 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from gradproof.core.compare import same
-from gradproof.core.finding import Finding, Status
+from gradproof.core.agreement import worst_difference
+from gradproof.core.investigation import Investigation
 from gradproof.core.options import Options
-from gradproof.core.problem import Mode, Problem
+from gradproof.core.problem import Apply, Mode
+from gradproof.core.space import Space
+from gradproof.core.status import Status
+from gradproof.core.types import Vector
+from gradproof.core.words import Words
 from gradproof.properties.trials import trials
+from gradproof.results.finding import Finding
 
 
-def repeatability(problem: Problem, options: Options) -> Iterator[Finding]:
-    """Evaluate again: differences beyond round-off mean that no numerical derivative can be trusted."""
-    again = problem.evaluate(problem.point)
-    if not same(problem.value, again, problem.outputs.coarsest_eps):
-        with np.errstate(invalid="ignore"):
-            noise = np.abs(again - problem.value)
-        worst = int(np.argmax(np.nan_to_num(noise, nan=np.inf)))
-        yield Finding(
-            property="repeatability",
-            status=Status.WRONG,
-            output=problem.outputs.block_at(worst).index,
-            output_element=problem.outputs.place(worst).element,
-            message=(
-                "The function is not deterministic: called twice with the same inputs, "
-                f"{problem.outputs.place(worst)} was {problem.value[worst]:.9g}, then {again[worst]:.9g}. "
-                "No numerical derivative can be trusted."
-            ),
-            hint="fix the seed inside the function, or switch randomness (dropout, sampling) off",
-        )
+def determinism(investigation: Investigation, options: Options) -> Iterator[Finding]:
+    """Unless a trial has shown it already, apply the vjp twice; where there is none, the jvp."""
+    problem, words = investigation.problem, investigation.problem.words
+    if Mode.REVERSE in options.modes:
+        if not investigation.once(trials, options).exact:
+            yield from _twice(investigation.vjp, investigation.cotangent, problem.inputs, options, words)
+    elif problem.vjp is None:
+        yield from _twice(investigation.jvp, investigation.tangent, problem.outputs, options, words)
 
 
-def determinism(problem: Problem, options: Options) -> Iterator[Finding]:
-    """Unless a trial has shown it already, apply the vjp twice: differences beyond `nondet_tol` are a finding."""
-    if not (problem.has_graph and Mode.REVERSE in options.modes) or trials(problem, options).exact:
-        return
-    first, second = problem.vjp(problem.cotangent), problem.vjp(problem.cotangent)
+def _twice(apply: Apply, question: Vector, space: Space, options: Options, words: Words) -> Iterator[Finding]:
+    """Differences beyond `nondet_tol` are a finding."""
+    first, second = apply(question), apply(question)
     if (first == second).all():
         return
     with np.errstate(invalid="ignore"):
         noise = np.abs(first - second)
         unlike = ~((noise <= options.nondet_tol) | (first == second) | (np.isnan(first) & np.isnan(second)))
     if unlike.any():
-        worst = int(np.argmax(np.where(unlike, np.nan_to_num(noise, nan=np.inf), -1.0)))
+        worst = worst_difference(np.where(unlike, first, 0.0), np.where(unlike, second, 0.0))
+        place = space.place(worst)
+        reverse = place.block.kind != "output"
         yield Finding(
             property="determinism",
             status=Status.WRONG,
-            input=problem.inputs.block_at(worst).key,
-            input_element=problem.inputs.place(worst).element,
-            message=(
-                "Backward is not reentrant, i.e., running it again with the same inputs and the same grad_output "
-                f"gives different values: the gradient of {problem.inputs.place(worst)} was {first[worst]:.9g}, "
-                f"then {second[worst]:.9g} (difference {noise[worst]:.3g}, nondet_tol {options.nondet_tol:g})."
+            mode=Mode.REVERSE if reverse else Mode.FORWARD,
+            input=place.block.key if reverse else None,
+            input_element=place.element if reverse else None,
+            output=None if reverse else place.block.index,
+            output_element=None if reverse else place.element,
+            headline=(
+                f"{words.rule(reverse)} is not deterministic: asked twice with the same inputs and the same "
+                f"{words.probe(reverse).removeprefix('the ')}, the {'gradient' if reverse else 'tangent'} of {place} "
+                f"was {first[worst]:.9g}, then {second[worst]:.9g} "
+                f"(difference {noise[worst]:.3g}, nondet_tol {options.nondet_tol:g})."
             ),
-            hint="if this noise is expected (atomic adds on a GPU, say), allow it with nondet_tol",
+            hint=words.nondeterministic,
         )

@@ -7,25 +7,26 @@ from dataclasses import replace
 
 import numpy as np
 
-from gradproof.core.diagnose import Evidence, diagnose
-from gradproof.core.entries import Comparison, compare_entries
-from gradproof.core.finding import Entry, Finding, Spots, Status
+from gradproof.core.entries import every_entry
+from gradproof.core.investigation import Investigation
 from gradproof.core.options import Options, Strategy
 from gradproof.core.probing import Prober
 from gradproof.core.problem import Mode, Problem
+from gradproof.core.seen import Seen
 from gradproof.core.space import Space
+from gradproof.core.status import Status
+from gradproof.core.suspects import Judged
 from gradproof.core.types import Indices
+from gradproof.core.words import Words
+from gradproof.results.diagnosis import Evidence, diagnose
+from gradproof.results.finding import Entry, Finding, Spots
 
 _HEADLINES = {
     Mode.REVERSE: "Jacobian mismatch for {output} with respect to {input}",
-    Mode.FORWARD: "Jacobian computed with forward mode mismatch for {output} with respect to {input}",
-}
-_PROBES = {Mode.REVERSE: "grad_output", Mode.FORWARD: "the tangent"}
-_NONLINEAR = {
-    Mode.REVERSE: f"backward is not linear in {_PROBES[Mode.REVERSE]}",
-    Mode.FORWARD: f"the jvp is not linear in {_PROBES[Mode.FORWARD]}",
+    Mode.FORWARD: "Jacobian mismatch in forward mode for {output} with respect to {input}",
 }
 _KINK_HEADLINE = "The function has no derivative here, for {output} with respect to {input}: a kink or a jump"
+_LONE_KINK = "  This is the only entry there is: no derivative was verified, and that is no pass."
 _VERBS = {
     Status.WRONG: "differ",
     Status.INCONCLUSIVE: "cannot be judged (error bar wider than the tolerance)",
@@ -34,43 +35,56 @@ _VERBS = {
 _STATUSES = tuple(Status)
 
 
-def jacobian(problem: Problem, options: Options) -> Iterator[Finding]:
+def jacobian(investigation: Investigation, options: Options) -> Iterator[Finding | Seen]:
     """Numeric against analytic, for each mode; one finding for each pair of an output and an input at fault."""
-    if not problem.has_graph:
-        return
+    problem = investigation.problem
     if options.strategy is Strategy.PROBES and options.step is None and problem.inputs.size and problem.outputs.size:
-        yield from _by_probes(problem, options)
+        yield from _by_probes(investigation, options)
     else:
-        for comparison in compare_entries(problem, options, options.modes):
-            yield from describe(problem, options, comparison, "jacobian", _HEADLINES[comparison.mode])
+        compared = every_entry(investigation, options, options.modes)
+        if compared.seen is not None:
+            yield compared.seen
+        for judged in compared.judged:
+            yield from describe(problem, options, judged, "jacobian", _HEADLINES[judged.mode])
 
 
-def _by_probes(problem: Problem, options: Options) -> Iterator[Finding]:
-    prober = Prober(problem, options)
+def _by_probes(investigation: Investigation, options: Options) -> Iterator[Finding | Seen]:
+    prober = Prober(investigation, options)
     for mode in options.modes:
         outcome = prober.run(mode)
-        if outcome.certificate is not None:
-            problem.certificate = outcome.certificate | problem.certificate
-        for comparison in outcome.comparisons:
-            yield from describe(problem, options, comparison, "jacobian", _HEADLINES[mode])
+        if outcome.seen is not None:
+            yield outcome.seen
+        for judged in outcome.judged:
+            yield from describe(investigation.problem, options, judged, "jacobian", _HEADLINES[mode])
         if outcome.nonlinear:
-            yield Finding(
-                property="jacobian",
-                status=Status.WRONG,
-                message=f"Every entry of the Jacobian is right, but their sum is not, in {mode}: {_NONLINEAR[mode]}.",
-                hint=f"it must not take the absolute value of {_PROBES[mode]}, square it, clamp it or branch on it",
-            )
+            yield _nonlinear(mode, investigation.problem.words)
         for doubt in outcome.unseen:
             yield Finding(
                 property="jacobian",
+                mode=mode,
                 status=Status.INCONCLUSIVE,
-                message=f"The Jacobian could not be judged in {mode}: {doubt}.",
+                headline=f"The Jacobian could not be judged in {mode}: {doubt}.",
             )
 
 
-def describe(problem: Problem, options: Options, comparison: Comparison, name: str, headline: str) -> Iterator[Finding]:
-    """The findings of a comparison, worst pair first."""
-    suspects, status = comparison.suspects, comparison.status
+def _nonlinear(mode: Mode, words: Words) -> Finding:
+    reverse = mode is Mode.REVERSE
+    return Finding(
+        property="jacobian",
+        kind="nonlinear",
+        mode=mode,
+        status=Status.WRONG,
+        headline=(
+            f"Every entry of the Jacobian is right, but their sum is not, in {mode}: "
+            f"{words.rule(reverse)} is not linear in {words.probe(reverse)}."
+        ),
+        hint=words.nonlinear.format(probe=words.probe(reverse)),
+    )
+
+
+def describe(problem: Problem, options: Options, judged: Judged, name: str, headline: str) -> Iterator[Finding]:
+    """The findings of a judged, worst pair first."""
+    suspects, status = judged.suspects, judged.status
     guilty = np.flatnonzero(status > Status.RIGHT.rank)
     guilty = guilty[np.lexsort((-suspects.excess[guilty], -status[guilty]))]
     output_of = _block_numbers(problem.outputs)[suspects.rows[guilty]]
@@ -78,12 +92,29 @@ def describe(problem: Problem, options: Options, comparison: Comparison, name: s
     kinks = status[guilty] == Status.KINK.rank
     for kink, output, input_ in dict.fromkeys(zip(kinks.tolist(), output_of.tolist(), input_of.tolist(), strict=True)):
         group = guilty[(kinks == kink) & (output_of == output) & (input_of == input_)]
-        entries = tuple(_entry(problem, comparison, int(k)) for k in group[: options.worst])
-        hint = "" if kink else _not_finite(problem, comparison, group) or _hint(entries, comparison, group)
-        count = f"{'at least ' if comparison.located else ''}{len(group)}"
-        finding = _finding(entries, len(group), count, name, _KINK_HEADLINE if kink else headline, hint)
-        spots = Spots(suspects.rows[group], suspects.columns[group], suspects.excess[group])
-        yield replace(finding, located=comparison.located, spots=spots if options.certify else None)
+        entries = tuple(_entry(problem, judged, int(k)) for k in group[: options.worst])
+        hint = "" if kink else _not_finite(problem, judged, group) or _hint(entries, judged, group)
+        finding = _finding(entries, judged, len(group), _KINK_HEADLINE if kink else headline)
+        finding = replace(finding, property=name, hint=hint, spots=_spots(judged, entries[0], group, options))
+        yield _lone_kink(finding) if kink and _is_lone(problem) else finding
+
+
+def _is_lone(problem: Problem) -> bool:
+    """Whether the Jacobian has one entry only."""
+    return problem.inputs.size * problem.outputs.size == 1
+
+
+def _lone_kink(finding: Finding) -> Finding:
+    """Where the only entry there is lies on a kink, nothing was verified."""
+    return replace(finding, status=Status.INCONCLUSIVE, kind="lone kink", headline=f"{finding.headline}\n{_LONE_KINK}")
+
+
+def _spots(judged: Judged, worst: Entry, group: Indices, options: Options) -> Spots | None:
+    if not options.certify:
+        return None
+    suspects = judged.suspects
+    rows, columns, excess = suspects.rows[group], suspects.columns[group], suspects.excess[group]
+    return Spots.of(worst.output.block, worst.input.block, rows, columns, excess)
 
 
 def _block_numbers(space: Space) -> Indices:
@@ -92,39 +123,36 @@ def _block_numbers(space: Space) -> Indices:
     return np.repeat(np.arange(len(sizes)), sizes)
 
 
-def _finding(entries: tuple[Entry, ...], wrong: int, count: str, name: str, headline: str, hint: str) -> Finding:
+def _finding(entries: tuple[Entry, ...], judged: Judged, wrong: int, headline: str) -> Finding:
     worst = entries[0]
     output, input_ = worst.output.block, worst.input.block
     total = output.size * input_.size
-    lines = [
-        headline.format(output=output.label, input=input_.label) + ",",
-        f"  {count} of {total} entries {_VERBS[worst.status]}; the worst:",
-    ]
-    lines += [f"    {entry}" for entry in entries]
+    count = f"{'at least ' if judged.located else ''}{wrong} of {total} entries {_VERBS[worst.status]}"
     return Finding(
-        property=name,
+        property="jacobian",
+        mode=judged.mode,
         status=worst.status,
-        message="\n".join(lines),
-        hint=hint,
+        headline=f"{headline.format(output=output.label, input=input_.label)},\n  {count}; the worst:",
         entries=entries,
         wrong=wrong,
         total=total,
+        located=judged.located,
     ).at(worst)
 
 
-def _not_finite(problem: Problem, comparison: Comparison, group: Indices) -> str:
-    values = problem.value[comparison.suspects.rows[group]]
+def _not_finite(problem: Problem, judged: Judged, group: Indices) -> str:
+    values = problem.value[judged.suspects.rows[group]]
     if np.isfinite(values).all():
         return ""
-    worst = int(comparison.suspects.rows[group][~np.isfinite(values)][0])
+    worst = int(judged.suspects.rows[group][~np.isfinite(values)][0])
     place, value = problem.outputs.place(worst), problem.value[worst]
     return f"{place} is {value} at this point: move the inputs to where the function has a value"
 
 
-def _hint(entries: tuple[Entry, ...], comparison: Comparison, group: Indices) -> str:
-    suspects, worst = comparison.suspects, entries[0]
+def _hint(entries: tuple[Entry, ...], judged: Judged, group: Indices) -> str:
+    suspects, worst = judged.suspects, entries[0]
     off = np.abs(suspects.analytic[group] - suspects.numeric[group]) > suspects.tolerance[group]
-    group = group[(comparison.status[group] == Status.WRONG.rank) & off]
+    group = group[(judged.status[group] == Status.WRONG.rank) & off]
     if not len(group):
         return ""
     return diagnose(
@@ -139,15 +167,15 @@ def _hint(entries: tuple[Entry, ...], comparison: Comparison, group: Indices) ->
     )
 
 
-def _entry(problem: Problem, comparison: Comparison, k: int) -> Entry:
-    suspects = comparison.suspects
+def _entry(problem: Problem, judged: Judged, k: int) -> Entry:
+    suspects = judged.suspects
     return Entry(
         output=problem.outputs.place(int(suspects.rows[k])),
         input=problem.inputs.place(int(suspects.columns[k])),
         numeric=float(suspects.numeric[k]),
-        error=float(comparison.error[k]),
+        error=float(judged.error[k]),
         analytic=float(suspects.analytic[k]),
         tolerance=float(suspects.tolerance[k]),
-        status=_STATUSES[int(comparison.status[k])],
-        sides=comparison.sides.get(k),
+        status=_STATUSES[int(judged.status[k])],
+        sides=judged.sides.get(k),
     )

@@ -6,28 +6,28 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from gradproof.core.compare import close, forgiven, is_sum, largest_of, worst_difference
-from gradproof.core.finding import Finding, Status
+from gradproof.core.agreement import close, is_sum, largest_of, worst_difference
+from gradproof.core.investigation import Investigation
 from gradproof.core.options import Options
-from gradproof.core.problem import Mode, Problem, Trials
+from gradproof.core.problem import Mode
 from gradproof.core.space import Space
+from gradproof.core.status import Status
 from gradproof.core.types import Vector
-from gradproof.properties.trials import RowSum, constant, scales, trials
+from gradproof.core.words import Words
+from gradproof.properties.allowance import allowed_difference
+from gradproof.properties.trials import RowSum, Trials, constant, scales, trials
+from gradproof.results.finding import Finding
 
-# Noise in a backward may be this much larger than it was seen to be.
+# Noise in a vjp may be this much larger than it was seen to be.
 _NOISE = 32.0
-_HINT = "a backward must not take the absolute value of grad_output, square it, clamp it or branch on it"
-_FORWARD_HINT = "forward mode must not take the absolute value of a tangent, square it, clamp it or branch on it"
 
 
-def linearity(problem: Problem, options: Options) -> Iterator[Finding]:
+def linearity(investigation: Investigation, options: Options) -> Iterator[Finding]:
     """vjp(0) = 0, vjp(a v) = a vjp(v) for negative, large and small a, vjp(v + w) = vjp(v) + vjp(w); so for jvp."""
-    if not problem.has_graph:
-        return
-    if Mode.REVERSE in options.modes and not _is_beyond_doubt(trials(problem, options)):
-        yield from _take_apart(problem, options)
+    if Mode.REVERSE in options.modes and not _is_beyond_doubt(investigation.once(trials, options)):
+        yield from _take_apart(investigation, options)
     if Mode.FORWARD in options.modes:
-        yield from _pushforward(problem, options)
+        yield from _pushforward(investigation, options)
 
 
 def _is_beyond_doubt(made: Trials) -> bool:
@@ -35,78 +35,84 @@ def _is_beyond_doubt(made: Trials) -> bool:
     return made.exact and made.agree
 
 
-def _take_apart(problem: Problem, options: Options) -> Iterator[Finding]:
+def _take_apart(investigation: Investigation, options: Options) -> Iterator[Finding]:
     """The first law that a vjp breaks: one is enough, and others follow from it."""
-    v, slack = problem.cotangent, forgiven(problem, options, problem.pullback)
-    zero = problem.vjp(np.zeros_like(v))
+    problem, words = investigation.problem, investigation.problem.words
+    v, slack = investigation.cotangent, allowed_difference(investigation, options, investigation.pullback)
+    zero = investigation.vjp(np.zeros_like(v))
     if zero.any():  # NaN counts
-        yield _not_zero(problem, zero)
-    if zero.any() or trials(problem, options).agree:
+        yield _not_zero(problem.inputs, zero, words)
+    if zero.any() or investigation.once(trials, options).agree:
         return
-    first = problem.vjp(v)
-    if not close(first, problem.pullback, problem, slack):
+    first = investigation.vjp(v)
+    if not close(first, investigation.pullback, problem, slack):
         return  # not even the same: that is for `determinism` to report
-    slack += _NOISE * float(np.max(np.abs(first - problem.pullback), initial=0.0, where=np.isfinite(first)))
+    slack += _NOISE * float(np.max(np.abs(first - investigation.pullback), initial=0.0, where=np.isfinite(first)))
     for factor in (-1.0, *scales(problem)):
-        got = problem.vjp(factor * v)
+        got = investigation.vjp(factor * v)
         with np.errstate(over="ignore"):
             want = factor * first
         if not close(want, got, problem, abs(factor) * slack):
-            law = f"{factor:g} times the grad_output must give {factor:g} times the gradient"
-            yield _broken(problem.inputs, want, got, law, _HINT)
+            law = f"{factor:g} times {words.cotangent} must give {factor:g} times the gradient"
+            yield _broken(problem.inputs, want, got, law, words)
             return
-    c = constant(problem)
-    got, other = problem.vjp(v + c), problem.vjp(c)
+    c = constant(investigation)
+    got, other = investigation.vjp(v + c), investigation.vjp(c)
     want = first + other
     if not is_sum(got, want, max(largest_of(first), largest_of(other)), problem, 2.0 * slack):
-        yield _broken(
-            problem.inputs, want, got, "the sum of two grad_outputs must give the sum of the gradients", _HINT
-        )
-    elif problem.rows is not None:
-        yield from _against_rows(problem, RowSum(v, problem.rows, problem, options), first)
+        law = f"the sum of two values of {words.cotangent} must give the sum of the gradients"
+        yield _broken(problem.inputs, want, got, law, words)
+    elif investigation.rows is not None:
+        yield from _against_rows(investigation, RowSum(v, investigation.rows, investigation, options), first)
 
 
-def _against_rows(problem: Problem, sum_: RowSum, gradient: Vector) -> Iterator[Finding]:
-    """A backward may take one element of grad_output at a time for something else than many."""
+def _against_rows(investigation: Investigation, sum_: RowSum, gradient: Vector) -> Iterator[Finding]:
+    """A vjp may take one element of a cotangent at a time for something else than many."""
     if not sum_.equals(gradient, 1.0):
-        law = "many elements of grad_output together must give the sum of what each gives by itself"
-        yield _broken(problem.inputs, sum_.expected, gradient, law, _HINT)
+        problem, words = investigation.problem, investigation.problem.words
+        law = f"many elements of {words.cotangent} together must give the sum of what each gives by itself"
+        yield _broken(problem.inputs, sum_.expected, gradient, law, words)
 
 
-def _pushforward(problem: Problem, options: Options) -> Iterator[Finding]:
-    u, pushed = problem.tangent, problem.pushforward
+def _pushforward(investigation: Investigation, options: Options) -> Iterator[Finding]:
+    problem, words = investigation.problem, investigation.problem.words
+    u, pushed = investigation.tangent, investigation.pushforward
     large, _ = scales(problem)
-    got, want = problem.jvp(-large * u), -large * pushed
+    got, want = investigation.jvp(-large * u), -large * pushed
     slack = options.nondet_tol
-    if not close(want, got, problem, large * slack) and close(problem.jvp(u), pushed, problem, slack):
-        law = f"{-large:g} times the tangent must give {-large:g} times the tangent of the output"
-        yield _broken(problem.outputs, want, got, law, _FORWARD_HINT)
+    if not close(want, got, problem, large * slack) and close(investigation.jvp(u), pushed, problem, slack):
+        law = f"{-large:g} times {words.tangent} must give {-large:g} times the tangent of the output"
+        yield _broken(problem.outputs, want, got, law, words)
 
 
-def _not_zero(problem: Problem, gradient: Vector) -> Finding:
+def _not_zero(inputs: Space, gradient: Vector, words: Words) -> Finding:
     worst = worst_difference(gradient, np.zeros_like(gradient))
-    place = problem.inputs.place(worst)
+    place = inputs.place(worst)
     return Finding(
         property="linearity",
+        kind="zero",
+        mode=Mode.REVERSE,
         status=Status.WRONG,
         input=place.block.key,
         input_element=place.element,
         analytic=float(gradient[worst]),
         numeric=0.0,
-        message=(
-            "backward not multiplied by grad_output: with a grad_output of zeros, "
+        headline=(
+            f"{words.reverse} is not linear in {words.cotangent}: for zeros, "
             f"the gradient of {place} is {gradient[worst]:.9g} instead of 0."
         ),
+        hint=f"every term of the gradient must be multiplied by {words.cotangent}",
     )
 
 
-def _broken(space: Space, want: Vector, got: Vector, law: str, hint: str) -> Finding:
+def _broken(space: Space, want: Vector, got: Vector, law: str, words: Words) -> Finding:
     worst = worst_difference(want, got)
     place = space.place(worst)
     reverse = place.block.kind != "output"
-    who, what = ("backward", "grad_output") if reverse else ("forward mode", "the tangent")
     return Finding(
         property="linearity",
+        kind="law",
+        mode=Mode.REVERSE if reverse else Mode.FORWARD,
         status=Status.WRONG,
         input=place.block.key if reverse else None,
         input_element=place.element if reverse else None,
@@ -114,9 +120,9 @@ def _broken(space: Space, want: Vector, got: Vector, law: str, hint: str) -> Fin
         output_element=None if reverse else place.element,
         analytic=float(got[worst]),
         numeric=float(want[worst]),
-        message=(
-            f"{who} is not linear in {what}: {law}, "
+        headline=(
+            f"{words.rule(reverse)} is not linear in {words.probe(reverse)}: {law}, "
             f"but for {place} that is {got[worst]:.9g} instead of {want[worst]:.9g}."
         ),
-        hint=hint,
+        hint=words.nonlinear.format(probe=words.probe(reverse)),
     )

@@ -4,38 +4,41 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradproof.core.finding import Finding, Status
+from gradproof.core.capabilities import Misshapen
+from gradproof.core.investigation import Investigation
 from gradproof.core.options import Options
-from gradproof.core.problem import Form, Mode, Problem
-from gradproof.core.space import Block
+from gradproof.core.problem import Mode
+from gradproof.core.status import Status
+from gradproof.results.finding import Finding
 
 
-def metadata(problem: Problem, options: Options) -> Iterator[Finding]:
+def metadata(investigation: Investigation, options: Options) -> Iterator[Finding]:
     """Shape, layout and device of each gradient are its input's."""
-    if problem.has_graph and Mode.REVERSE in options.modes:
-        for block, expected, actual in problem.misshapen_gradients():
-            for aspect in ("shape", "layout", "device"):
-                yield from _compare(block, expected, actual, aspect, "Gradient")
+    for misshapen in investigation.some_gradients().misshapen():
+        for aspect in ("shape", "layout", "device"):
+            yield from _unlike(misshapen, aspect, "metadata", Mode.REVERSE)
 
 
-def dtypes(problem: Problem, options: Options) -> Iterator[Finding]:
+def dtypes(investigation: Investigation, options: Options) -> Iterator[Finding]:
     """Each gradient has the dtype of its input, each tangent that of its output."""
-    if problem.has_graph and Mode.REVERSE in options.modes:
-        for block, expected, actual in problem.misshapen_gradients():
-            yield from _compare(block, expected, actual, "dtype", "Gradient")
-    if problem.has_graph and Mode.FORWARD in options.modes:
-        for block, expected, actual in problem.misshapen_tangents():
-            yield from _compare(block, expected, actual, "dtype", "Forward AD gradient")
+    if Mode.REVERSE in options.modes:
+        for misshapen in investigation.some_gradients().misshapen():
+            yield from _unlike(misshapen, "dtype", "dtypes", Mode.REVERSE)
+    if Mode.FORWARD in options.modes:
+        for misshapen in investigation.some_tangents().misshapen():
+            yield from _unlike(misshapen, "dtype", "dtypes", Mode.FORWARD)
 
 
-def _compare(block: Block, expected: Form, actual: Form, aspect: str, what: str) -> Iterator[Finding]:
-    want, got = getattr(expected, aspect), getattr(actual, aspect)
+def _unlike(misshapen: Misshapen, aspect: str, name: str, mode: Mode) -> Iterator[Finding]:
+    block, want, got = misshapen.block, getattr(misshapen.wanted, aspect), getattr(misshapen.got, aspect)
     if want != got:
-        flaw = "dtype mismatch" if aspect == "dtype" else f"incorrect {aspect}"
+        what = "gradient" if mode is Mode.REVERSE else "tangent"
         yield Finding(
-            property="dtypes" if aspect == "dtype" else "metadata",
+            property=name,
+            kind=aspect,
+            mode=mode,
             status=Status.WRONG,
             input=None if block.kind == "output" else block.key,
             output=block.index if block.kind == "output" else None,
-            message=f"{what} has {flaw}: {block.label} has {aspect} {want}, its gradient {got}.",
+            headline=f"A {what} has another {aspect}: {block.label} has {aspect} {want}, its {what} {got}.",
         )

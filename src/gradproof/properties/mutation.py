@@ -1,42 +1,27 @@
-"""Neither forward nor backward writes to what is not its own: inputs, cotangents, saved tensors; nor hands it out."""
+"""Neither forward nor backward writes to what is not its own: inputs, cotangents, saved arrays."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradproof.core.finding import Finding, Status
+from gradproof.core.capabilities import MemoryWatch
+from gradproof.core.investigation import Investigation
 from gradproof.core.options import Options
-from gradproof.core.problem import Mode, Problem
+from gradproof.core.problem import Mode
+from gradproof.core.status import Status
 from gradproof.properties.trials import trials
+from gradproof.results.finding import Finding
 
 
-def mutation(problem: Problem, options: Options) -> Iterator[Finding]:
-    """What was written to by the function, and by its backward."""
-    for what in problem.overwritten_inputs():
-        yield _finding(f"The function overwrote {what} without declaring it.", "work on a copy, or call ctx.mark_dirty")
-    if problem.has_graph and Mode.REVERSE in options.modes:
-        for what in trials(problem, options).overwritten:
-            yield _finding(
-                f"backward overwrote {what}, which others may still read.",
-                "do not work in place on grad_output, inputs or saved tensors: use a new tensor for the result",
-            )
+def mutation(investigation: Investigation, options: Options) -> Iterator[Finding]:
+    """What was written to by the function, and by its vjp."""
+    words = investigation.problem.words
+    for what in investigation.asks(MemoryWatch).overwritten_inputs:
+        yield _finding(f"The function overwrote {what} without declaring it.", words.input_overwritten)
+    if investigation.problem.connected and Mode.REVERSE in options.modes:
+        for what in investigation.once(trials, options).overwritten:
+            yield _finding(f"{words.reverse} overwrote {what}, which others may still read.", words.reverse_overwrites)
 
 
-def aliasing(problem: Problem, options: Options) -> Iterator[Finding]:
-    """No gradient shares memory with an input, nor with another gradient."""
-    if problem.has_graph and Mode.REVERSE in options.modes:
-        for block, what in problem.aliased_gradients():
-            yield Finding(
-                property="aliasing",
-                status=Status.WRONG,
-                input=block.key,
-                message=(
-                    f"The gradient of {block.label} shares memory with {what}: "
-                    "whoever writes to one of them (an optimizer, zero_grad) changes the other."
-                ),
-                hint="return a copy (clone) from backward",
-            )
-
-
-def _finding(message: str, hint: str) -> Finding:
-    return Finding(property="mutation", status=Status.WRONG, message=message, hint=hint)
+def _finding(headline: str, hint: str) -> Finding:
+    return Finding(property="mutation", status=Status.WRONG, headline=headline, hint=hint)

@@ -2,50 +2,46 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 
 import numpy as np
 
-from gradproof.core.finding import Finding, Status
+from gradproof.core.capabilities import Pairing
+from gradproof.core.investigation import Investigation, random_probe
 from gradproof.core.locate import halve
 from gradproof.core.options import Options
-from gradproof.core.problem import Mode, Problem, random_probe
-from gradproof.core.types import Indices, Vector
+from gradproof.core.precision import DERIVATIVE_ROUND_OFF, default_rtol
+from gradproof.core.status import Status
+from gradproof.core.types import Vector
+from gradproof.results.finding import Finding
 
-# Round-off of the two inner products, in units of eps.
-_ROUND_OFF = 1e3
 
-
-def symmetry(problem: Problem, options: Options) -> Iterator[Finding]:
+def symmetry(investigation: Investigation, options: Options) -> Iterator[Finding]:
     """<b, H a> = <a, H b> for two random vectors; if not, the entry that differs most is looked for."""
-    pairs = problem.paired
-    if pairs is None or not len(pairs) or Mode.REVERSE not in options.modes:
-        return
-    hessian = _Hessian(problem, pairs, options)
-    left, right = (random_probe(len(pairs), problem.seed + k) for k in (2, 3))
+    hessian = _Hessian(investigation, options)
+    left, right = (random_probe(len(hessian.pairs), investigation.seed + k) for k in (2, 3))
     residual, bar = hessian.skew(left, right)
     if abs(residual) > bar:
         row, column = hessian.locate(left, right, residual, bar)
-        yield from _judge(problem, options, hessian, row, column)
+        yield from _judge(investigation, options, hessian, row, column)
 
 
 class _Hessian:
     """H through its vjp, at the coordinates that inputs and gradient share."""
 
-    def __init__(self, problem: Problem, pairs: Indices, options: Options) -> None:
-        self._problem, self.pairs = problem, pairs
-        self._eps = max(problem.inputs.coarsest_eps, problem.outputs.coarsest_eps)
+    def __init__(self, investigation: Investigation, options: Options) -> None:
+        self._investigation, self.pairs = investigation, investigation.asks(Pairing).inputs
+        self._eps = investigation.problem.coarsest_eps
         self._slack = options.nondet_tol
 
     def apply(self, vector: Vector) -> Vector:
-        return self._problem.vjp(vector)[self.pairs]
+        return self._investigation.vjp(vector)[self.pairs]
 
     def skew(self, left: Vector, right: Vector) -> tuple[float, float]:
         """<left, (H - H^T) right>, and how large that may be by round-off alone."""
         one, other = self.apply(left) * right, self.apply(right) * left
         noise = self._slack * float(np.abs(left).sum() + np.abs(right).sum())
-        round_off = _ROUND_OFF * self._eps * float(np.abs(one).sum() + np.abs(other).sum())
+        round_off = DERIVATIVE_ROUND_OFF * self._eps * float(np.abs(one).sum() + np.abs(other).sum())
         return float(one.sum() - other.sum()), round_off + noise
 
     def locate(self, left: Vector, right: Vector, total: float, bar: float) -> tuple[int, int]:
@@ -67,9 +63,12 @@ def _part(vector: Vector, low: int, high: int) -> Vector:
     return part
 
 
-def _judge(problem: Problem, options: Options, hessian: _Hessian, row: int, column: int) -> Iterator[Finding]:
+def _judge(
+    investigation: Investigation, options: Options, hessian: _Hessian, row: int, column: int
+) -> Iterator[Finding]:
+    problem = investigation.problem
     here, there = hessian.entry(row, column), hessian.entry(column, row)
-    rtol = options.rtol if options.rtol is not None else max(2.5e-7, math.sqrt(problem.inputs.coarsest_eps))
+    rtol = float(default_rtol(np.array(problem.coarsest_eps))) if options.rtol is None else options.rtol
     allowed = (options.atol or 0.0) + rtol * max(abs(here), abs(there))
     if abs(here - there) <= allowed:
         return
@@ -84,7 +83,7 @@ def _judge(problem: Problem, options: Options, hessian: _Hessian, row: int, colu
         analytic=here,
         numeric=there,
         allowed=allowed,
-        message=(
+        headline=(
             f"The Hessian is not symmetric: the derivative of the gradient at {first} with respect to {second} is "
             f"{here:.9g}, the other way round {there:.9g}."
         ),

@@ -27,76 +27,88 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gradproof.core.compare import close, forgiven, is_sum, largest_of, looseness, within
-from gradproof.core.lazy import lazy
+from gradproof.core.agreement import close, is_sum, largest_of, within
+from gradproof.core.capabilities import MemoryLayout
+from gradproof.core.investigation import Investigation
 from gradproof.core.options import Options
-from gradproof.core.problem import Layout, Problem, Trials
+from gradproof.core.precision import HALF_OR_LESS, reordered
+from gradproof.core.problem import Problem
 from gradproof.core.types import Matrix, Vector
+from gradproof.properties.allowance import allowed_difference
 
-_HALF = 2.0**-12
 # How many powers of two take turns: a prime, so that few shapes have the same ones in another order of memory.
 _POWERS = 7
 # Layouts with memory between or beside the elements, or in another order, those first.
-_ARRANGED = (Layout.TRANSPOSED, Layout.CHANNELS_LAST, Layout.SLICED)
+_ARRANGED = (MemoryLayout.TRANSPOSED, MemoryLayout.CHANNELS_LAST, MemoryLayout.SLICED)
 
 
-def trials(problem: Problem, options: Options) -> Trials:
-    """The trials of a problem, made once, with as many differences as the options ask questions."""
-    if problem.trials is None:
-        try:
-            if problem.rows is None or problem.outputs.size == 1:  # the only row is the shared answer
-                problem.trials = _with_probe(problem, options)
-            else:
-                problem.trials = _with_rows(problem, problem.rows, options)
-        except Exception:  # an exception in a trial is reported by the property that asks about it alone
-            problem.trials = Trials(exact=False, agree=False, overwritten=_overwritten(problem))
-    return problem.trials
+class Trials(NamedTuple):
+    """How the trials went."""
+
+    exact: bool
+    """The vjp was seen to repeat itself to the last bit, in contiguous memory too."""
+    agree: bool
+    """All gave the expected but for round-off."""
+    overwritten: tuple[str, ...]
+    """What was written to meanwhile."""
 
 
-def _overwritten(problem: Problem) -> tuple[str, ...]:
+def trials(investigation: Investigation, options: Options) -> Trials:
+    """The trials, with as many differences as the options ask questions. Asked through `Investigation.once`."""
+    try:
+        if investigation.rows is None or investigation.problem.outputs.size == 1:  # the only row is the shared answer
+            return _with_probe(investigation, options)
+        return _with_rows(investigation, investigation.rows, options)
+    except Exception:  # an exception in a trial is reported by the property that asks about it alone
+        return Trials(exact=False, agree=False, overwritten=_overwritten(investigation))
+
+
+def _overwritten(investigation: Investigation) -> tuple[str, ...]:
     """What the plainest vjp writes to: it does not stumble over a layout, as writing to expanded memory does."""
     try:
-        return problem.watched_vjp(problem.cotangent, Layout.CONTIGUOUS).overwritten
+        return investigation.watched_vjp(investigation.cotangent, MemoryLayout.CONTIGUOUS).overwritten
     except Exception:  # the property that asks for this vjp reports it
         return ()
 
 
 def scales(problem: Problem) -> tuple[float, float]:
     """A large and a small scale, both powers of two, that leave room within the range of the dtype."""
-    narrow = max(problem.inputs.coarsest_eps, problem.outputs.coarsest_eps) > _HALF
-    return (2.0**2, 2.0**-4) if narrow else (2.0**10, 2.0**-20)
+    return (2.0**2, 2.0**-4) if problem.coarsest_eps > HALF_OR_LESS else (2.0**10, 2.0**-20)
 
 
-def constant(problem: Problem) -> Vector:
+def constant(investigation: Investigation) -> Vector:
     """A cotangent that is the same in all elements of a block, and takes the first of the shared one to zero."""
-    cotangent = np.empty(problem.outputs.size)
-    for block in problem.outputs.blocks:
+    cotangent = np.empty(investigation.problem.outputs.size)
+    for block in investigation.problem.outputs.blocks:
         if block.size:
-            cotangent[block.slice] = -problem.cotangent[block.start] or 1.0
+            cotangent[block.slice] = -investigation.cotangent[block.start] or 1.0
     return cotangent
 
 
-def _with_rows(problem: Problem, rows: Matrix, options: Options) -> Trials:
+def _with_rows(investigation: Investigation, rows: Matrix, options: Options) -> Trials:
     """Every vjp is a sum of known rows: is it, in any layout, for any scale, and each time?"""
-    (large, small), layouts = _asked(problem, options)
-    arranged = [layout for layout in _ARRANGED if layout in layouts] or [Layout.CONTIGUOUS]
-    probe = RowSum(problem.cotangent if problem.is_pulled else _powers(problem), rows, problem, options)
-    same = RowSum(-constant(problem), rows, problem, options)  # of the other sign than the first cotangent begins with
-    watched = problem.watched_vjp(-large * probe.cotangent, arranged[0])
+    (large, small), layouts = _asked(investigation, options)
+    arranged = [layout for layout in _ARRANGED if layout in layouts] or [MemoryLayout.CONTIGUOUS]
+    cotangent = investigation.cotangent if investigation.is_pulled else _powers(investigation)
+    probe = RowSum(cotangent, rows, investigation, options)
+    # of the other sign than the first cotangent begins with
+    same = RowSum(-constant(investigation), rows, investigation, options)
+    watched = investigation.watched_vjp(-large * probe.cotangent, arranged[0])
     first = _Answer(probe, -large, watched.gradient)
-    answers = [_Answer(probe, 1.0, problem.vjp_in(probe.cotangent, layout)) for layout in arranged[1:]]
-    answers += [_Answer(same, small, problem.vjp_in(small * same.cotangent, _if_possible(Layout.EXPANDED, layouts)))]
-    if problem.is_pulled:
-        answers.append(_Answer(probe, 1.0, problem.pullback))
+    answers = [_Answer(probe, 1.0, investigation.vjp_in(probe.cotangent, layout)) for layout in arranged[1:]]
+    expanded = _if_possible(MemoryLayout.EXPANDED, layouts)
+    answers += [_Answer(same, small, investigation.vjp_in(small * same.cotangent, expanded))]
+    if investigation.is_pulled:
+        answers.append(_Answer(probe, 1.0, investigation.pullback))
     exact = first.is_exact
     agree = (exact or first.is_right) and all(answer.is_right for answer in answers)
-    exact = exact or (problem.is_pulled and first.repeats(answers[-1]))
-    return Trials(exact or (agree and _is_repeatable(problem, large)), agree, watched.overwritten)
+    exact = exact or (investigation.is_pulled and first.repeats(answers[-1]))
+    return Trials(exact or (agree and _is_repeatable(investigation, large)), agree, watched.overwritten)
 
 
-def _powers(problem: Problem) -> Vector:
+def _powers(investigation: Investigation) -> Vector:
     """The shared cotangent with other magnitudes, powers of two: times a row, they round nothing."""
-    return np.copysign(_magnitudes(problem.outputs.size), problem.cotangent)
+    return np.copysign(_magnitudes(investigation.problem.outputs.size), investigation.cotangent)
 
 
 @functools.lru_cache(maxsize=64)
@@ -109,27 +121,28 @@ def _magnitudes(size: int) -> Vector:
 class RowSum:
     """The gradient for a cotangent, from the rows of the Jacobian."""
 
-    def __init__(self, cotangent: Vector, rows: Matrix, problem: Problem, options: Options) -> None:
-        self.cotangent, self._rows, self._problem, self._options = cotangent, rows, problem, options
+    def __init__(self, cotangent: Vector, rows: Matrix, investigation: Investigation, options: Options) -> None:
+        self.cotangent, self._rows, self._investigation, self._options = cotangent, rows, investigation, options
 
-    @lazy
+    @functools.cached_property
     def expected(self) -> Vector:
         with np.errstate(all="ignore"):
             return self.cotangent @ self._rows
 
     def equals(self, gradient: Vector, factor: float) -> bool:
         """Whether a gradient is this but for round-off and noise, found with `factor` times the cotangent."""
-        if (gradient == self.expected).all() or close(gradient, self.expected, self._problem):  # nearly always
-            return True
+        if (gradient == self.expected).all() or close(gradient, self.expected, self._investigation.problem):
+            return True  # nearly always
         return within(gradient, self.expected, self._slack + self._options.nondet_tol / factor)
 
-    @lazy
+    @functools.cached_property
     def _slack(self) -> Vector:
         weights = np.abs(self.cotangent)
         with np.errstate(all="ignore"):
             largest = largest_of(weights @ np.abs(self._rows))  # which counts where they cancel
         noise = self._options.nondet_tol * float(weights.sum())
-        return noise + forgiven(self._problem, self._options, self.expected) + looseness(self._problem) * largest
+        lost = reordered(self._investigation.problem.coarsest_eps) * largest
+        return noise + lost + allowed_difference(self._investigation, self._options, self.expected)
 
 
 class _Answer(NamedTuple):
@@ -153,35 +166,40 @@ class _Answer(NamedTuple):
         return _is_multiple(self.gradient, self.factor / other.factor, other.gradient)
 
 
-def _with_probe(problem: Problem, options: Options) -> Trials:
+def _with_probe(investigation: Investigation, options: Options) -> Trials:
     """All that is known is the answer to the shared cotangent."""
-    (large, small), layouts = _asked(problem, options)
-    v, pullback = problem.cotangent, problem.pullback
-    first = _if_possible(Layout.TRANSPOSED, layouts)
-    watched = problem.watched_vjp(-large * v, first)
+    (large, small), layouts = _asked(investigation, options)
+    v, pullback = investigation.cotangent, investigation.pullback
+    first = _if_possible(MemoryLayout.TRANSPOSED, layouts)
+    watched = investigation.watched_vjp(-large * v, first)
     exact = _is_multiple(watched.gradient, -large, pullback)
-    agree = exact or close(watched.gradient / -large, pullback, problem, forgiven(problem, options, pullback))
-    if agree and not exact and first is not Layout.CONTIGUOUS:
-        exact = _is_repeatable(problem, large)
+    problem = investigation.problem
+    agree = exact or close(
+        watched.gradient / -large, pullback, problem, allowed_difference(investigation, options, pullback)
+    )
+    if agree and not exact and first is not MemoryLayout.CONTIGUOUS:
+        exact = _is_repeatable(investigation, large)
     if agree and len(v) > 1:
-        c = constant(problem)
-        expanded = problem.vjp_in(small * c, _if_possible(Layout.EXPANDED, layouts))
-        parts, slack = (pullback, expanded / small), options.nondet_tol / small + forgiven(problem, options, pullback)
+        c = constant(investigation)
+        expanded = investigation.vjp_in(small * c, _if_possible(MemoryLayout.EXPANDED, layouts))
+        parts, slack = (pullback, expanded / small), allowed_difference(investigation, options, pullback)
+        slack += options.nondet_tol / small
         largest = max(map(largest_of, parts))
-        for layout in layouts & {Layout.SLICED, Layout.CHANNELS_LAST} or {Layout.CONTIGUOUS}:
-            agree &= is_sum(problem.vjp_in(v + c, layout), parts[0] + parts[1], largest, problem, slack)
+        for layout in layouts & {MemoryLayout.SLICED, MemoryLayout.CHANNELS_LAST} or {MemoryLayout.CONTIGUOUS}:
+            agree &= is_sum(investigation.vjp_in(v + c, layout), parts[0] + parts[1], largest, problem, slack)
     return Trials(exact, agree, watched.overwritten)
 
 
-def _asked(problem: Problem, options: Options) -> tuple[tuple[float, float], frozenset[Layout]]:
+def _asked(investigation: Investigation, options: Options) -> tuple[tuple[float, float], frozenset[MemoryLayout]]:
     """The scales and the layouts that the wanted properties ask about."""
-    factors = scales(problem) if "linearity" in options.properties else (-1.0, 1.0)
-    return factors, problem.layouts if "layout" in options.properties and problem.outputs.size > 1 else frozenset()
+    factors = scales(investigation.problem) if "linearity" in options.properties else (-1.0, 1.0)
+    arranged = "layout" in options.properties and investigation.problem.outputs.size > 1
+    return factors, investigation.memory_layouts if arranged else frozenset()
 
 
-def _is_repeatable(problem: Problem, large: float) -> bool:
+def _is_repeatable(investigation: Investigation, large: float) -> bool:
     """Whether contiguous memory gives the same again, to the last bit."""
-    return _is_multiple(problem.vjp(-large * problem.cotangent), -large, problem.pullback)
+    return _is_multiple(investigation.vjp(-large * investigation.cotangent), -large, investigation.pullback)
 
 
 def _is_multiple(gradient: Vector, factor: float, of: Vector) -> bool:
@@ -189,5 +207,5 @@ def _is_multiple(gradient: Vector, factor: float, of: Vector) -> bool:
     return bool((gradient / factor == of).all())
 
 
-def _if_possible(layout: Layout, layouts: frozenset[Layout]) -> Layout:
-    return layout if layout in layouts else Layout.CONTIGUOUS
+def _if_possible(layout: MemoryLayout, layouts: frozenset[MemoryLayout]) -> MemoryLayout:
+    return layout if layout in layouts else MemoryLayout.CONTIGUOUS

@@ -8,12 +8,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gradproof.core.compare import same, worst_difference
-from gradproof.core.finding import Finding, Status
+from gradproof.core.agreement import same, worst_difference
+from gradproof.core.capabilities import Omission
+from gradproof.core.investigation import Investigation
 from gradproof.core.options import Options
-from gradproof.core.problem import Mode, Problem
+from gradproof.core.problem import Apply, Mode
 from gradproof.core.space import Space
+from gradproof.core.status import Status
 from gradproof.core.types import Vector
+from gradproof.results.finding import Finding
 
 # Patterns tried of a space's blocks, besides all together.
 _MOST = 8
@@ -22,27 +25,30 @@ _MOST = 8
 class _Direction(NamedTuple):
     """A derivative applied to a probe, as a whole (`defined`) and where some of its blocks are absent."""
 
+    mode: Mode
     space: Space
     probe: Vector
-    defined: Callable[[Vector], Vector]
+    defined: Apply
     without: Callable[[Vector, frozenset[int]], Vector]
-    headline: str
+    hint: str
 
 
-def undefined(problem: Problem, options: Options) -> Iterator[Finding]:
+def undefined(investigation: Investigation, options: Options) -> Iterator[Finding]:
     """Leave out each cotangent in turn and all together; in forward mode, each tangent."""
-    if not problem.has_graph:
-        return
-    if Mode.REVERSE in options.modes:
-        headline = "Expected backward function to handle undefined output grads: "
-        reverse = _Direction(problem.outputs, problem.cotangent, problem.vjp, problem.vjp_undefined, headline)
-        for absent in _patterns(len(problem.outputs.blocks), with_all=True):
-            yield from _try(reverse, absent, options.nondet_tol)
-    if Mode.FORWARD in options.modes:
-        headline = "Expected forward AD to treat an undefined tangent as zeros: "
-        forward = _Direction(problem.inputs, problem.tangent, problem.jvp, problem.jvp_undefined, headline)
-        for absent in _patterns(len(problem.inputs.blocks), with_all=False):
-            yield from _try(forward, absent, options.nondet_tol)
+    for direction in _directions(investigation, options):
+        with_all = direction.mode is Mode.REVERSE
+        for absent in _patterns(len(direction.space.blocks), with_all=with_all):
+            yield from _try(direction, absent, options.nondet_tol)
+
+
+def _directions(investigation: Investigation, options: Options) -> Iterator[_Direction]:
+    problem, omission, hint = investigation.problem, investigation.asks(Omission), investigation.problem.words.omitted
+    if Mode.REVERSE in options.modes and omission.vjp is not None:
+        apply, without = investigation.vjp, investigation.vjp_without
+        yield _Direction(Mode.REVERSE, problem.outputs, investigation.cotangent, apply, without, hint)
+    if Mode.FORWARD in options.modes and omission.jvp is not None:
+        apply, without = investigation.jvp, investigation.jvp_without
+        yield _Direction(Mode.FORWARD, problem.inputs, investigation.tangent, apply, without, hint)
 
 
 @functools.lru_cache(maxsize=64)
@@ -59,29 +65,30 @@ def _try(direction: _Direction, absent: frozenset[int], slack: float) -> Iterato
     try:
         got = direction.without(probe, absent)
     except Exception as error:
-        yield Finding(
-            property="undefined",
-            status=Status.WRONG,
-            message=(
-                f"{direction.headline}with none for {_names(space, absent)} it raised {type(error).__name__}: {error}"
-            ),
-            hint="treat None as zeros, or leave materialising the zeros to autograd",
-            cause=error,
-        )
+        yield _finding(direction, absent, f"it raised {type(error).__name__}: {error}", error)
         return
     if all_absent and not got.any():
         return
     want = np.zeros_like(got) if all_absent else direction.defined(probe)
     if not same(want, got, space.coarsest_eps, slack):
         worst = worst_difference(want, got)
-        yield Finding(
-            property="undefined",
-            status=Status.WRONG,
-            message=(
-                f"{direction.headline}with none for {_names(space, absent)} the result differs from the one with zeros "
-                f"({got[worst]:.9g} instead of {want[worst]:.9g})."
-            ),
-        )
+        differs = f"the result differs from the one with zeros ({got[worst]:.9g} instead of {want[worst]:.9g})."
+        yield _finding(direction, absent, differs)
+
+
+def _finding(direction: _Direction, absent: frozenset[int], what: str, cause: Exception | None = None) -> Finding:
+    probe = "cotangent" if direction.mode is Mode.REVERSE else "tangent"
+    return Finding(
+        property="undefined",
+        mode=direction.mode,
+        status=Status.WRONG,
+        headline=(
+            f"In {direction.mode}, a {probe} that is left out does not count as zeros: "
+            f"with none for {_names(direction.space, absent)} {what}"
+        ),
+        hint=direction.hint,
+        cause=cause,
+    )
 
 
 def _zeroed(probe: Vector, space: Space, absent: frozenset[int]) -> Vector:

@@ -1,28 +1,25 @@
-"""Outputs without a graph must not depend on the inputs: their claimed derivative is zero."""
+"""Outputs that are connected to no input must not depend on one: their claimed derivative is zero."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
 
-from gradproof.core.entries import compare_entries
-from gradproof.core.finding import Finding
+from gradproof.core.entries import every_entry
+from gradproof.core.investigation import Investigation
 from gradproof.core.options import Options
-from gradproof.core.problem import Mode, Problem
+from gradproof.core.problem import Mode
+from gradproof.core.seen import Seen
 from gradproof.properties.jacobian import describe
+from gradproof.results.finding import Finding
 
 
-def unused(problem: Problem, options: Options) -> Iterator[Finding]:
-    """Where no output has a graph, the numerical Jacobian must vanish to within its error bars."""
-    if problem.has_graph:
-        return
+def unused(investigation: Investigation, options: Options) -> Iterator[Finding | Seen]:
+    """The numerical Jacobian must vanish to within its error bars."""
     strict = dataclasses.replace(options, atol=0.0, rtol=0.0)
-    for comparison in compare_entries(problem, strict, (Mode.REVERSE,)):
-        yield from describe(
-            problem,
-            options,
-            comparison,
-            "unused",
-            "Numerical gradient for function expected to be zero: no output is connected to an input, "
-            "yet {output} depends on {input}",
-        )
+    compared = every_entry(investigation, strict, (Mode.REVERSE,))
+    if compared.seen is not None:
+        yield compared.seen
+    for judged in compared.judged:
+        headline = "No output is connected to an input, yet {output} depends on {input}"
+        yield from describe(investigation.problem, options, judged, "unused", headline)

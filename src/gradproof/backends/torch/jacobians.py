@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from gradproof.backends.torch.arguments import Call
-from gradproof.backends.torch.problem import TorchProblem
-from gradproof.backends.torch.pull import pull
+from gradproof.backends.torch.calls import call_of
+from gradproof.backends.torch.derivative.pull import pull
+from gradproof.backends.torch.problem import first_order
+from gradproof.core.investigation import Investigation
 from gradproof.core.space import Block
 from gradproof.core.stencil import Stencil
 from gradproof.core.types import Matrix
@@ -18,8 +19,8 @@ from gradproof.core.types import Matrix
 
 def numerical(function: Callable[..., Any], inputs: Sequence[Any], step: float) -> list[list[torch.Tensor]]:
     """Central differences with this step: for each differentiable input, one Jacobian per output."""
-    problem = TorchProblem(Call(function, inputs, {}))
-    columns = Stencil(problem, step).screen(slice(0, problem.inputs.size))
+    problem = first_order(call_of(function, inputs)).problem
+    columns = Stencil(Investigation(problem), step).screen(slice(0, problem.inputs.size))
     return [
         [_tensor(columns[source.slice, target.slice], source, target) for target in problem.outputs.blocks]
         for source in problem.inputs.blocks

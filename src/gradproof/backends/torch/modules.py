@@ -7,7 +7,8 @@ from typing import Any
 
 import torch
 
-from gradproof.backends.torch.arguments import Call
+from gradproof.backends.calls import Call
+from gradproof.backends.torch.calls import TENSORS
 
 
 class ModuleCall(Call):
@@ -18,7 +19,7 @@ class ModuleCall(Call):
     """
 
     def __init__(self, module: torch.nn.Module, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> None:
-        super().__init__(module, arguments, keywords)
+        super().__init__(module, arguments, keywords, TENSORS)
         self._module = module
         parameters, buffers = dict(module.named_parameters()), dict(module.named_buffers())
         self._attached = [*parameters, *buffers]

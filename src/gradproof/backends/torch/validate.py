@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import inspect
 import warnings
 from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
 import torch
 from torch.masked import MaskedTensor
 
-from gradproof.backends.torch.arguments import Call
-from gradproof.backends.torch.frames import MKLDNN
-from gradproof.backends.torch.sparse import LAYOUTS, layout_name, values_of
+from gradproof.backends.calls import Call
+from gradproof.backends.torch.memory.sharing import overlaps
+from gradproof.backends.torch.private import MKLDNN
+from gradproof.backends.torch.tensors.sparse import LAYOUTS, layout_name, values_of
 
 _DOUBLE = (torch.float64, torch.complex128)
 
@@ -25,7 +26,7 @@ def differentiable(call: Call) -> Iterator[tuple[int, torch.Tensor]]:
 def validate_inputs(call: Call, *, who: str, forward: bool, warn_precision: bool) -> list[torch.Tensor]:
     """The tensors under test. Raises for inputs that cannot be checked, warns about low precision.
 
-    `who` is the function the user called.
+    `who` is the function the user called, at which a warning points.
     """
     if torch.is_inference_mode_enabled():
         raise RuntimeError(
@@ -47,7 +48,7 @@ def validate_inputs(call: Call, *, who: str, forward: bool, warn_precision: bool
             warnings.warn(
                 f"Input #{index} requires gradient and is not a double precision floating point or complex, but "
                 f"{tensor.dtype}: the check can see no more than that precision resolves.",
-                stacklevel=4,
+                stacklevel=_users_level(),
             )
         if forward and tensor.layout is not torch.strided:
             kind = "an MKLDNN" if tensor.layout is MKLDNN else f"a {layout_name(tensor)}"
@@ -57,6 +58,16 @@ def validate_inputs(call: Call, *, who: str, forward: bool, warn_precision: bool
     return [tensor for _, tensor in found]
 
 
+def _users_level() -> int:
+    """The stacklevel of a warning, in the caller of this, that points at the call of gradproof in the user's code."""
+    level, frame = 0, inspect.currentframe()
+    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] in _INSIDE:
+        level, frame = level + 1, frame.f_back
+    return level
+
+
+_INSIDE = {"gradproof", "contextlib"}
+"""The packages whose frames lie between a warning and the user's call."""
 _KNOWN = LAYOUTS | {torch.strided, MKLDNN}
 
 
@@ -77,21 +88,3 @@ def validate_outputs(outputs: list[Any]) -> None:
                 f"{kind} output is not supported at gradcheck yet: output {index} has layout {output.layout}. "
                 "Call to_dense(masked_grad=...) on it inside the function."
             )
-
-
-def overlaps(tensor: torch.Tensor) -> bool:
-    """Whether two elements of a tensor share memory."""
-    if tensor.layout is not torch.strided or tensor.is_contiguous():
-        return False
-    axes = sorted((stride, size) for stride, size in zip(tensor.stride(), tensor.shape, strict=True) if size > 1)
-    reach = 0
-    for stride, size in axes:
-        if stride <= reach:
-            break
-        reach += stride * (size - 1)
-    else:
-        return False
-    offsets = np.zeros(1, dtype=np.int64)
-    for stride, size in axes:
-        offsets = np.add.outer(offsets, stride * np.arange(size)).reshape(-1)
-    return len(np.unique(offsets)) < len(offsets) if tensor.numel() else False

@@ -1,0 +1,124 @@
+"""The float64 twin of a low-precision call.
+
+float32 and below are too coarse to difference well. Where the function accepts float64, its numerical side is evaluated
+there, at the very same point: the low-precision numbers are float64 numbers too. Where it does not (it mixes them with
+low-precision tensors of its own, or has a kernel for one dtype only), there is no twin, and error bars are what the
+native dtype allows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from gradproof.backends.calls import Call
+from gradproof.backends.torch.calls import flatten_outputs, is_floating
+from gradproof.backends.torch.tensors.coordinates import build, resolution
+from gradproof.backends.torch.tensors.point import Point
+from gradproof.core.types import Vector
+
+_DOUBLE = (torch.float64, torch.complex128)
+_WIDE = {torch.complex64: torch.complex128, torch.complex32: torch.complex128}
+
+# Twin and original compute the same function if their values differ by at most this many eps of the lower precision: a
+# long sum or product may lose that many. A cast inside the function loses more in one of the two only.
+_SAME_VALUE = 64.0
+# Moved by this part of the point, or by this many eps where that is more, they must change alike, …
+_REACH, _REACH_IN_EPS = 2.0**-6, 16.0
+# … to within this many eps of the value and this part of the change: a twin that does not follow misses all of it.
+_SAME_CHANGE, _SAME_CHANGE_SHARE = 8.0, 0.25
+# Where an element is small, round-off is that of this part of the largest.
+_OF_THE_LARGEST = 0.1
+
+
+def wide(dtype: torch.dtype) -> torch.dtype:
+    """The double-precision dtype of the same kind."""
+    return _WIDE.get(dtype, dtype if dtype.is_complex else torch.float64)
+
+
+class Twin:
+    """The same call on double-precision copies of its floating-point tensors."""
+
+    def __init__(self, call: Call, point: Point) -> None:
+        self._call, self._point = call, point
+        self.models = [torch.empty(tensor.shape, dtype=wide(tensor.dtype)) for tensor in point.tensors]
+        self._constants = {
+            position: value.detach().to(wide(value.dtype))
+            for position, value in enumerate(call.flat)
+            if isinstance(value, torch.Tensor) and is_floating(value)
+        }
+
+    def run(self, coordinates: Vector) -> list[Any]:
+        """The outputs there."""
+        pairs = zip(self._point.blocks, self.models, strict=True)
+        return self.run_with([build(coordinates[block.slice], model) for block, model in pairs])
+
+    def run_with(self, moved: Sequence[torch.Tensor]) -> list[Any]:
+        """The outputs with these tensors in place of those under test."""
+        return flatten_outputs(self._call.with_values({**self._constants, **self._point.placed(moved)}))
+
+
+def find_twin(call: Call, point: Point, chosen: Sequence[int], outputs: Sequence[torch.Tensor]) -> Twin | None:
+    """The twin, if there is one that computes the same function in double precision.
+
+    `outputs` are those of the call itself whose numbers are `chosen`.
+    """
+    if all(tensor.dtype in _DOUBLE for tensor in point.tensors):
+        return None
+    if any(tensor.layout is not torch.strided or not tensor.is_cpu for tensor in point.tensors):
+        return None
+    twin = Twin(call, point)
+    try:
+        found = twin.run(point.coordinates)
+        follows = _follows(call, twin, point, chosen, [found[i] for i in chosen], outputs)
+    except Exception:  # whatever it raises in another precision: it does not run there
+        return None
+    return twin if follows and _are_wide(found, chosen, outputs) else None
+
+
+def _are_wide(found: list[Any], chosen: Sequence[int], outputs: Sequence[torch.Tensor]) -> bool:
+    """Whether the outputs of a twin are those of the call in double precision."""
+    for index, output in zip(chosen, outputs, strict=True):
+        other = found[index] if index < len(found) else None
+        if not isinstance(other, torch.Tensor) or other.shape != output.shape or other.dtype != wide(output.dtype):
+            return False
+        if not _same_function(other, output):
+            return False
+    return True
+
+
+def _follows(
+    call: Call, twin: Twin, point: Point, chosen: Sequence[int], fine: list[Any], coarse: Sequence[torch.Tensor]
+) -> bool:
+    """Whether twin and original move alike: the twin of a function that also reads inputs by closure does not."""
+    reach = max(_REACH, *(_REACH_IN_EPS * resolution(tensor.dtype) for tensor in point.tensors))
+    moved = point.coordinates + reach * np.abs(point.coordinates)
+    there = twin.run(moved)
+    try:
+        for leaf in point.leaves:
+            leaf.write(moved[leaf.block.slice])
+        original = flatten_outputs(call())
+        pairs = [(there[i] - f, (original[i] - o).to(f.dtype)) for i, f, o in zip(chosen, fine, coarse, strict=True)]
+    finally:
+        point.restore()
+    return all(_same_change(left, right, o) for (left, right), o in zip(pairs, coarse, strict=True))
+
+
+def _same_change(fine: torch.Tensor, coarse: torch.Tensor, output: torch.Tensor) -> bool:
+    eps = resolution(output.dtype)
+    size = output.detach().abs().to(fine.abs().dtype)
+    largest = size.max() if size.numel() else 0
+    allowed = _SAME_CHANGE * eps * (size + _OF_THE_LARGEST * largest) + _SAME_CHANGE_SHARE * fine.abs()
+    return bool(((fine.detach() - coarse.detach()).abs() <= allowed).all())
+
+
+def _same_function(fine: torch.Tensor, coarse: torch.Tensor) -> bool:
+    """Equal to within a generous round-off of the lower precision."""
+    fine, coarse = fine.detach(), coarse.detach()
+    difference = (fine - coarse.to(fine.dtype)).abs()
+    largest = fine.abs().max() if fine.numel() else torch.zeros(())
+    allowed = _SAME_VALUE * resolution(coarse.dtype) * (fine.abs() + _OF_THE_LARGEST * largest)
+    return bool(np.all(difference.numpy() <= allowed.numpy()))

@@ -1,0 +1,42 @@
+"""Batches: many questions at once through vmap.
+
+No warnings come out: that a fallback of vmap is slow is no news here, and those of the function come from plain calls.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Collection, Sequence
+
+import torch
+
+from gradproof.backends.torch import private
+
+
+def map_rows(
+    function: Callable[..., Sequence[torch.Tensor]], arguments: Sequence[torch.Tensor], single: Collection[int] = ()
+) -> list[torch.Tensor]:
+    """The function of each row of the arguments, as rows; those whose numbers are in `single` are no rows.
+
+    >>> x, y = torch.arange(3.0), torch.tensor(10.0)
+    >>> map_rows(lambda x, y: [x * y], [x, y], single={1})
+    [tensor([ 0., 10., 20.])]
+    """
+    with warnings.catch_warnings(action="ignore"), torch.no_grad():
+        return private.vmap()(function, arguments, single)
+
+
+def pull_rows(
+    outputs: Sequence[torch.Tensor], inputs: Sequence[torch.Tensor], cotangents: Sequence[torch.Tensor]
+) -> Sequence[torch.Tensor | None]:
+    """The gradients of the inputs for cotangents in rows, None where nothing depends on one."""
+    with warnings.catch_warnings(action="ignore"):
+        return private.pull_batch(outputs, inputs, cotangents)
+
+
+def push_rows(
+    function: Callable[..., Sequence[torch.Tensor]], tangents: Sequence[torch.Tensor]
+) -> Sequence[torch.Tensor]:
+    """A function that makes dual tensors and returns output tangents, of tangents in rows."""
+    with warnings.catch_warnings(action="ignore"):
+        return private.push_batch(function, tangents)

@@ -1,0 +1,67 @@
+"""Cotangents with the same values in other memory layouts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+
+from gradproof.backends.torch.memory.sharing import has_memory
+from gradproof.core.capabilities import MemoryLayout
+
+_CHANNELS_LAST = {4: torch.channels_last, 5: torch.channels_last_3d}
+_GAP = 3.0
+"""What lies between the elements of a slice: a backward that reads it gets wrong numbers."""
+
+
+def possible(outputs: Sequence[torch.Tensor]) -> frozenset[MemoryLayout]:
+    """The memory layouts that make a difference for some output."""
+    shapes = [output for output in outputs if output.numel() > 1 and has_memory(output)]
+    found = {MemoryLayout.SLICED, MemoryLayout.EXPANDED} if shapes else set[MemoryLayout]()
+    if any(sum(size > 1 for size in output.shape) > 1 for output in shapes):
+        found.add(MemoryLayout.TRANSPOSED)
+    if any(output.dim() in _CHANNELS_LAST for output in shapes):
+        found.add(MemoryLayout.CHANNELS_LAST)
+    return frozenset(found)
+
+
+def arrange(tensor: torch.Tensor, layout: MemoryLayout) -> torch.Tensor:
+    """The tensor in a memory layout, where that makes a difference for it."""
+    if tensor.numel() < 2 or not has_memory(tensor):
+        return tensor
+    return _ARRANGEMENTS[layout](tensor)
+
+
+def _expanded(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.as_strided((1,) * tensor.dim(), tensor.stride()).clone().expand(tensor.shape)
+
+
+def _sliced(tensor: torch.Tensor) -> torch.Tensor:
+    *others, last = tensor.shape
+    buffer = tensor.new_full((*others, 2 * last + 1), _GAP)
+    place = buffer[..., 1::2]
+    place.copy_(tensor)
+    return place
+
+
+def _transposed(tensor: torch.Tensor) -> torch.Tensor:
+    backwards = tuple(reversed(range(tensor.dim())))
+    return tensor.permute(backwards).contiguous().permute(backwards)
+
+
+def _channels_last(tensor: torch.Tensor) -> torch.Tensor:
+    memory = _CHANNELS_LAST.get(tensor.dim())
+    return _transposed(tensor) if memory is None else tensor.contiguous(memory_format=memory)
+
+
+def _contiguous(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor
+
+
+_ARRANGEMENTS: dict[MemoryLayout, Callable[[torch.Tensor], torch.Tensor]] = {
+    MemoryLayout.CONTIGUOUS: _contiguous,
+    MemoryLayout.EXPANDED: _expanded,
+    MemoryLayout.SLICED: _sliced,
+    MemoryLayout.TRANSPOSED: _transposed,
+    MemoryLayout.CHANNELS_LAST: _channels_last,
+}

@@ -1,0 +1,106 @@
+"""What a call changes besides its outputs, put back after each: the next one starts from the same state.
+
+So dropout draws the same numbers every time, and batch norm finds the same statistics: such functions are checked as
+they are. Random numbers drawn by a *backward* are not put back; they are noise, and reported as such.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Protocol
+
+import torch
+
+from gradproof.backends.torch.memory.sharing import has_memory
+from gradproof.backends.torch.private import buffers_of, put_back_buffers
+
+
+class Rewindable(Protocol):
+    """Random generators as they were before the call."""
+
+    def drawn_from(self) -> Iterator[Callable[[], None]]:
+        """How to rewind each generator whose state is another one by now."""
+        ...
+
+
+class Keeper:
+    """The state around a call: random generators, buffers and flags of modules, tensors that are only read."""
+
+    def __init__(self, function: Callable[..., Any], values: Sequence[Any], generators: Rewindable) -> None:
+        """`values` are the call's arguments; those that require no gradient are kept too."""
+        modules = [part for module in dict.fromkeys(_modules(function)) for part in module.modules()]
+        self._training = [(module, module.training) for module in modules]
+        self._buffers = [(module, dict(buffers)) for module in modules if (buffers := buffers_of(module))]
+        read = [value for value in values if isinstance(value, torch.Tensor) and not value.requires_grad]
+        buffers = [buffer for _, kept in self._buffers for buffer in kept.values() if buffer is not None]
+        self._tensors = [
+            _Kept(tensor) for tensor in (*read, *buffers) if has_memory(tensor) and not tensor.is_inference()
+        ]
+        self._generators = generators
+        self._rewinds: list[Callable[[], None]] | None = None
+
+    def put_back(self) -> None:
+        """Undo what the last call changed. After the first, only what that one was seen to change."""
+        if self._rewinds is None:
+            self._rewinds = list(self._generators.drawn_from())
+            self._rewinds += [kept.put_back for kept in self._tensors if kept.has_changed()]
+        for rewind in self._rewinds:
+            rewind()
+        if self._training:
+            self._put_back_modules()
+
+    def close(self) -> None:
+        """Put back whatever any call changed, but for the generators."""
+        for kept in self._tensors:
+            if kept.has_changed():
+                kept.put_back()
+        self._put_back_modules()
+
+    def _put_back_modules(self) -> None:
+        for module, training in self._training:
+            module.training = training
+        for module, kept in self._buffers:
+            if [*map(id, buffers_of(module).values())] != [*map(id, kept.values())]:
+                put_back_buffers(module, kept)
+
+
+class _Kept:
+    """A tensor and a copy of it. Its version does not tell whether it was written to: batch norm goes around it."""
+
+    def __init__(self, tensor: torch.Tensor) -> None:
+        self._tensor, self._copy = tensor, tensor.detach().clone()
+
+    def has_changed(self) -> bool:
+        return not torch.equal(self._tensor.detach(), self._copy)
+
+    def put_back(self) -> None:
+        self._tensor.data.copy_(self._copy)
+
+
+def _modules(function: Any) -> Iterator[torch.nn.Module]:
+    """The modules that a function is, belongs to, or refers to."""
+    if isinstance(function, torch.nn.Module):
+        yield function
+    elif isinstance(function, functools.partial):
+        for part in (function.func, *function.args, *function.keywords.values()):
+            yield from _modules(part)
+    else:
+        owner = getattr(function, "__self__", None)
+        if isinstance(owner, torch.nn.Module):
+            yield owner
+        yield from (value for value in _referred(function) if isinstance(value, torch.nn.Module))
+
+
+def _referred(function: Any) -> Iterator[Any]:
+    """The values that a Python function reads from around itself."""
+    function = getattr(function, "__func__", function)
+    code = getattr(function, "__code__", None)
+    if code is None or function.__module__ == torch.autograd.function.__name__:  # the latter: Function.apply
+        return
+    for cell in function.__closure__ or ():
+        try:
+            yield cell.cell_contents
+        except ValueError:  # not filled yet
+            continue
+    yield from (function.__globals__.get(name) for name in code.co_names)

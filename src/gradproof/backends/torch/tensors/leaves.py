@@ -1,0 +1,170 @@
+"""The differentiable arguments of a call, and how to move them.
+
+A function may read its inputs by closure instead of by argument, so the user's own tensors are moved, in place, and
+put back. Writing goes around autograd and the version counters: graphs built before the check stay valid.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+
+from gradproof.backends.calls import Call
+from gradproof.backends.torch.private import masked_parts
+from gradproof.backends.torch.tensors.coordinates import build, read
+from gradproof.backends.torch.tensors.frames import (
+    Frame,
+    MaskedFrame,
+    PackedFrame,
+    PatternFrame,
+    WholeFrame,
+    input_frame,
+)
+from gradproof.backends.torch.tensors.sparse import values_of
+from gradproof.core.space import Block
+from gradproof.core.types import Vector
+
+
+class Leaf:
+    """One differentiable tensor, on any device and of any dtype, moved in place through PyTorch.
+
+    `memory` is the strided tensor that holds its coordinates: the tensor itself, or the values of a sparse one.
+    """
+
+    def __init__(self, tensor: torch.Tensor, position: int, block: Block, frame: Frame, memory: torch.Tensor) -> None:
+        self.tensor, self.position, self.block, self.frame, self.memory = tensor, position, block, frame, memory
+        self.moved: torch.Tensor | None = None
+        """What stands in for the tensor while it is moved; None: the tensor itself, moved in place."""
+        self._keep()
+
+    def _keep(self) -> None:
+        self.base: Vector = np.array(read(self.memory))
+
+    def write(self, coordinates: Vector) -> None:
+        self.memory.copy_(build(coordinates, self.memory))
+
+    def restore(self) -> None:
+        self.write(self.base)
+
+    def is_untouched(self) -> bool:
+        """Whether the tensor holds what it held at first, bit for bit."""
+        return self.current().tobytes() == self.base.tobytes()
+
+    def current(self) -> Vector:
+        """The coordinates as they are now."""
+        return read(self.memory)
+
+
+class ArrayLeaf(Leaf):
+    """A tensor in ordinary memory that NumPy can view: moving it is one copy."""
+
+    def _keep(self) -> None:
+        self._view = (torch.view_as_real(self.memory) if self.block.parts == 2 else self.memory).numpy()
+        self._original = self._view.copy()
+        self.base = self._original.reshape(-1).astype(np.float64, copy=False)
+
+    def write(self, coordinates: Vector) -> None:
+        np.copyto(self._view, coordinates.reshape(self._view.shape), casting="same_kind")
+
+    def restore(self) -> None:
+        np.copyto(self._view, self._original)
+
+    def is_untouched(self) -> bool:
+        return self._view.tobytes() == self._original.tobytes()
+
+
+class MaskedLeaf(Leaf):
+    """A MaskedTensor: only the specified elements of its memory are moved."""
+
+    def _keep(self) -> None:
+        self._original = self.memory.clone()
+        self.base = np.array(self.frame.read(self.tensor))
+
+    def write(self, coordinates: Vector) -> None:
+        self.memory.copy_(torch.where(self._mask, masked_parts()(self.frame.build(coordinates))[0], self._original))
+
+    def restore(self) -> None:
+        self.memory.copy_(self._original)
+
+    def current(self) -> Vector:
+        return np.array(self.frame.read(self.tensor))
+
+    @property
+    def _mask(self) -> torch.Tensor:
+        return masked_parts()(self.tensor)[1]
+
+
+class StandIn(Leaf):
+    """A tensor in an opaque layout (MKL-DNN): it cannot be moved in place, so that a copy stands in for it."""
+
+    def _keep(self) -> None:
+        self.base = np.array(self.frame.read(self.tensor))
+
+    def write(self, coordinates: Vector) -> None:
+        self.moved = self.frame.build(coordinates).requires_grad_()
+
+    def restore(self) -> None:
+        self.moved = None
+
+    def current(self) -> Vector:
+        return self.base if self.moved is None else np.array(self.frame.read(self.moved))
+
+
+class SparseStandIn(StandIn):
+    """A sparse tensor of which also those elements are to be moved that it does not store.
+
+    Its own values are put back all the same: the function gets it too, for the derivative under test.
+    """
+
+    def _keep(self) -> None:
+        super()._keep()
+        self._original = self.memory.clone()
+
+    def restore(self) -> None:
+        super().restore()
+        self.memory.copy_(self._original)
+
+
+_NUMPY = {torch.float64, torch.float32, torch.float16, torch.complex128, torch.complex64}
+
+
+def make_leaf(tensor: torch.Tensor, position: int, block: Block, frame: Frame) -> Leaf:
+    """The leaf that suits a tensor's memory."""
+    if isinstance(frame, PackedFrame):
+        return StandIn(tensor, position, block, frame, tensor)
+    if isinstance(frame, WholeFrame):
+        return SparseStandIn(tensor, position, block, frame, values_of(tensor))
+    if isinstance(frame, MaskedFrame):
+        return MaskedLeaf(tensor, position, block, frame, masked_parts()(tensor)[0])
+    memory = values_of(tensor) if isinstance(frame, PatternFrame) else tensor.data
+    plain = memory.is_cpu and memory.dtype in _NUMPY and not (memory.is_conj() or memory.is_neg())
+    kind = ArrayLeaf if plain else Leaf
+    return kind(tensor, position, block, frame, memory)
+
+
+def move_together(leaves: list[Leaf]) -> bool:
+    """Whether moving one leaf may move another."""
+    if len(leaves) < 2:
+        return False
+    storages = [leaf.memory.untyped_storage().data_ptr() for leaf in leaves if not isinstance(leaf.frame, PackedFrame)]
+    return len(set(storages)) < len(storages)
+
+
+def row(kinds: list[str], indices: list[int], names: list[str], frames: list[Frame]) -> Iterator[Block]:
+    """Blocks one behind the other."""
+    start = 0
+    for kind, index, name, frame in zip(kinds, indices, names, frames, strict=True):
+        yield (made := frame.block(kind, index, name, start))
+        start = made.stop
+
+
+def find_leaves(call: Call, masked: bool = False) -> list[Leaf]:
+    """The tensors under test, ready to be moved."""
+    found = call.differentiable()
+    names, tensors = call.names(), [call.flat[i] for i in found]
+    frames = [input_frame(tensor, masked) for tensor in tensors]
+    blocks = row([call.kind(i) for i in found], [call.origins[i] for i in found], [names[i] for i in found], frames)
+    parts = zip(tensors, found, blocks, frames, strict=True)
+    return [make_leaf(tensor, i, made, frame) for tensor, i, made, frame in parts]

@@ -1,0 +1,60 @@
+"""When two answers to one question count as the same."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from gradproof.core.precision import DERIVATIVE_ROUND_OFF, reordered
+from gradproof.core.problem import Problem
+from gradproof.core.types import Matrix, Vector
+
+Slack = float | Vector
+"""What two answers may differ by in any case: one number, or one for each coordinate."""
+
+
+def same(first: Vector, second: Vector, eps: float, slack: float = 0.0) -> bool:
+    """Equal but for round-off of the largest value (and `slack`); NaN equals NaN."""
+    return _within(first, second, DERIVATIVE_ROUND_OFF * eps, slack)
+
+
+def close(first: Vector, second: Vector, problem: Problem, slack: Slack = 0.0) -> bool:
+    """Equal but for what other orders of summation, in other memory layouts, may change of derivatives."""
+    return _within(first, second, reordered(problem.coarsest_eps), slack)
+
+
+def is_sum(total: Vector, expected: Vector, largest: float, problem: Problem, slack: Slack = 0.0) -> bool:
+    """Whether a gradient is the sum it should be; parts as large as `largest` may lose digits where they cancel."""
+    return close(total, expected, problem, slack + reordered(problem.coarsest_eps) * largest)
+
+
+def largest_of(values: Matrix) -> float:
+    """The size of the largest finite value. Makes no copy of a Jacobian whose values are all finite."""
+    if not values.size:
+        return 0.0
+    largest = max(float(values.max()), -float(values.min()))
+    if math.isfinite(largest):
+        return largest
+    return float(np.max(np.abs(values), initial=0.0, where=np.isfinite(values)))
+
+
+def _within(first: Vector, second: Vector, relative: float, slack: Slack) -> bool:
+    if (first == second).all():
+        return True
+    return within(first, second, relative * largest_of(first) + slack)
+
+
+def within(first: Vector, second: Vector, allowed: Slack) -> bool:
+    """Equal but for so much; NaN equals NaN."""
+    with np.errstate(invalid="ignore"):
+        near = np.abs(first - second) <= allowed
+        if near.all():
+            return True
+        return bool((near | (first == second) | (np.isnan(first) & np.isnan(second))).all())
+
+
+def worst_difference(first: Vector, second: Vector) -> int:
+    """Where two answers differ most."""
+    with np.errstate(invalid="ignore"):
+        return int(np.argmax(np.nan_to_num(np.abs(first - second), nan=np.inf)))

@@ -1,0 +1,85 @@
+"""Batches, trusted only after a witness.
+
+A batched call answers many questions at once, but not always rightly: a function may read its inputs by closure, an
+operator may have a wrong batching rule. So with the first batch goes one question whose answer is known from a plain
+call. If the batch gets it wrong, or cannot run, everything goes through the plain loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from gradproof.core.agreement import largest_of, within, worst_difference
+from gradproof.core.precision import BATCH_FLAW, BATCH_ROUND_OFF
+from gradproof.core.space import Space
+from gradproof.core.types import Matrix, Vector
+
+
+@dataclass(frozen=True, slots=True)
+class BatchFlaw:
+    """Why a batched derivative cannot be had, or is not what a loop gives."""
+
+    reason: str
+    cause: Exception | None = None
+
+
+class Ways(NamedTuple):
+    """How one kind of question is answered: row by row (`loop`) or all at once (`batched`).
+
+    `witness` gives a question that concerns every coordinate, with its plain answer.
+    """
+
+    loop: Callable[[Matrix], Matrix]
+    batched: Callable[[Matrix], Matrix]
+    witness: Callable[[], tuple[Vector, Vector]]
+
+
+@dataclass(slots=True)
+class Trust:
+    """Whether one kind of question may be answered in batches. `target` is the space of the answers."""
+
+    target: Space
+    _usable: bool | None = None
+    _flaw: BatchFlaw | None = None
+
+    def answer(self, rows: Matrix, ways: Ways) -> Matrix:
+        """The answers to all rows, by a batch if that can be relied on."""
+        if self._usable:
+            return ways.batched(rows)
+        answers = self._try(rows, ways) if self._usable is None else None
+        return ways.loop(rows) if answers is None else answers
+
+    def flaw(self, ways: Ways) -> BatchFlaw | None:
+        """What is wrong with batching, None if nothing is."""
+        if self._usable is None:
+            self._try(np.zeros((1, len(ways.witness()[0]))), ways)
+        return self._flaw
+
+    def _try(self, rows: Matrix, ways: Ways) -> Matrix | None:
+        """The answers to the rows if the witness among them is answered rightly."""
+        question, plain = ways.witness()
+        self._usable = False
+        try:
+            answers = ways.batched(np.vstack([rows, question]))
+        except Exception as error:
+            self._flaw = BatchFlaw(f"the batch could not run ({type(error).__name__}: {error})", error)
+            return None
+        self._usable = self._near(answers[-1], plain, BATCH_ROUND_OFF)
+        if not (self._usable or self._near(answers[-1], plain, BATCH_FLAW / self.target.coarsest_eps)):
+            worst = worst_difference(answers[-1], plain)
+            self._flaw = BatchFlaw(
+                f"the batched result differs from a plain one at {self.target.place(worst)} "
+                f"({answers[-1][worst]:.9g} instead of {plain[worst]:.9g})"
+            )
+        return answers[:-1] if self._usable else None
+
+    def _near(self, batched: Vector, plain: Vector, reach: float) -> bool:
+        for block in self.target.blocks:
+            part = plain[block.slice]
+            if not within(batched[block.slice], part, reach * block.eps * largest_of(part)):
+                return False
+        return True

@@ -1,0 +1,157 @@
+"""What a backend may be able to do besides applying a derivative.
+
+Each capability is a small value made of functions, handed over in `Problem.capabilities`. A property names those it
+needs; what a backend does not offer is reported as not covered. None of these functions counts anything.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from gradproof.core.space import Block
+from gradproof.core.types import Indices, Matrix, Vector
+
+
+class Omission(NamedTuple):
+    """Leave some cotangents or tangents out altogether: those of the blocks whose numbers are in the set."""
+
+    vjp: Callable[[Vector, frozenset[int]], Vector] | None
+    jvp: Callable[[Vector, frozenset[int]], Vector] | None
+
+
+class MemoryLayout(enum.Enum):
+    """How the memory of a cotangent is arranged; its values are the same."""
+
+    CONTIGUOUS = "contiguous"
+    EXPANDED = "expanded (stride 0), one number in memory for all elements"
+    SLICED = "a slice with gaps and an offset"
+    TRANSPOSED = "transposed"
+    CHANNELS_LAST = "channels last"
+
+
+class MemoryLayouts(NamedTuple):
+    """Arrange the memory of cotangents. `possible` are the layouts that some cotangent can have.
+
+    For the expanded one, the coordinates of each block must be the same.
+    """
+
+    possible: frozenset[MemoryLayout]
+    vjp: Callable[[Vector, MemoryLayout], Vector]
+
+
+class Watched(NamedTuple):
+    """What a vjp gave, and what it wrote to that was not its own, in words."""
+
+    gradient: Vector
+    overwritten: tuple[str, ...]
+
+
+class MemoryWatch(NamedTuple):
+    """Watch memory that a vjp must not write to; and which inputs the function itself wrote to, in words."""
+
+    vjp: Callable[[Vector, MemoryLayout], Watched]
+    overwritten_inputs: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """What an array is besides its values, in the framework's own words."""
+
+    shape: tuple[int, ...]
+    dtype: str
+    layout: str
+    device: str
+
+
+class Misshapen(NamedTuple):
+    """A block whose gradient or tangent has another form than it should."""
+
+    block: Block
+    wanted: Form
+    got: Form
+
+
+class Gradients(Protocol):
+    """The gradients of one vjp, as the framework's own arrays, to be looked at."""
+
+    coordinates: Vector
+
+    def misshapen(self) -> list[Misshapen]: ...
+
+    def aliased(self) -> list[tuple[Block, str]]:
+        """The blocks whose gradient shares memory with something that is not its own: what, in words."""
+        ...
+
+    def overwritten_cotangents(self) -> list[str]:
+        """The cotangents that hold something else by now than they did, in words."""
+        ...
+
+
+class Tangents(Protocol):
+    """The output tangents of one jvp, to be looked at."""
+
+    coordinates: Vector
+
+    def misshapen(self) -> list[Misshapen]: ...
+
+
+class Inspection(NamedTuple):
+    """Keep what a vjp or jvp returned, so that its form and memory can be looked at."""
+
+    vjp: Callable[[Vector], Gradients] | None
+    jvp: Callable[[Vector], Tangents] | None
+
+
+class Batching(NamedTuple):
+    """Answer many questions at once, one row each. Nobody relies on it before a witness: see `core.batches`.
+
+    `evaluate(rows, run, still)` takes rows that hold the coordinates of a run of whole blocks; all others, and the
+    blocks in `still`, are at the point in every row. `least_evaluations` and `least_products` are the numbers of rows
+    from which on a batch is worth starting, for evaluations and for vjps and jvps.
+    """
+
+    evaluate: Callable[[Matrix, slice, frozenset[int]], Matrix] | None
+    vjp: Callable[[Matrix], Matrix] | None
+    jvp: Callable[[Matrix], Matrix] | None
+    least_evaluations: int
+    least_products: int
+
+
+class Pairing(NamedTuple):
+    """The outputs are the gradient of one real number: the input coordinate of each."""
+
+    inputs: Indices
+
+
+class Side(NamedTuple):
+    """Another implementation of the same map at the same point: its value, and its vjp for a cotangent."""
+
+    value: Vector
+    vjp: Callable[[Vector], Vector]
+
+
+class Reference(NamedTuple):
+    """An implementation to compare with, and the same in higher precision: the truth, if there is one.
+
+    `misfits` says in words what cannot be compared at all: another number of outputs, another shape or dtype.
+    """
+
+    side: Side
+    truth: Side | None
+    misfits: tuple[tuple[int | None, str], ...] = ()
+    """Each with the number of its output, if it has one."""
+
+
+LACKING: dict[type, str] = {
+    Omission: "the backend cannot leave out a cotangent or tangent",
+    MemoryLayouts: "the backend cannot arrange the memory of a cotangent",
+    MemoryWatch: "the backend cannot watch memory",
+    Inspection: "the backend cannot look at the form and memory of gradients",
+    Batching: "the backend has no batches",
+    Pairing: "",  # there is nothing to ask
+    Reference: "there is no reference",
+}
+"""Why something is not covered, by the capability that is missing. Nothing: then there is no question."""

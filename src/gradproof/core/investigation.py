@@ -1,0 +1,353 @@
+"""One investigation of one Problem: every question goes through it, and what questions share is kept here.
+
+It counts calls against the budget, draws the random question that properties share, remembers the answers to it, and
+decides which of a backend's batches can be relied on.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+import numpy as np
+
+from gradproof.core.batches import BatchFlaw, Trust, Ways
+from gradproof.core.capabilities import (
+    Batching,
+    Gradients,
+    Inspection,
+    MemoryLayout,
+    MemoryLayouts,
+    MemoryWatch,
+    Omission,
+    Tangents,
+    Watched,
+)
+from gradproof.core.cost import Cost
+from gradproof.core.precision import NEARBY
+from gradproof.core.problem import Apply, Mode, Problem
+from gradproof.core.types import Matrix, Vector
+
+C = TypeVar("C")
+T = TypeVar("T")
+
+ALL = slice(None)
+"""Every coordinate."""
+_NOBODY: frozenset[int] = frozenset()
+
+
+class Investigation:
+    """Questions to one Problem: counted, batched where that pays, and asked once where several want to know."""
+
+    def __init__(self, problem: Problem, seed: int = 0, cost: Cost | None = None) -> None:
+        """`cost` may come with limits. Making the problem was one evaluation."""
+        self.problem, self.seed, self.cost = problem, seed, cost or Cost()
+        self.cost.evaluations += 1
+        self.rows: Matrix | None = None
+        """The whole Jacobian by reverse mode, once it was asked for row by row."""
+        self.gradients: Gradients | None = None
+        """What the last plain vjp returned, where the backend can show it."""
+        self.tangents: Tangents | None = None
+        """The same of the last plain jvp."""
+        self._batching = problem.capability(Batching)
+        self._inspection = problem.capability(Inspection) or Inspection(None, None)
+        self._evaluations: dict[frozenset[int], Trust] = {}
+        self._vjps, self._jvps = Trust(problem.inputs), Trust(problem.outputs)
+        self._once: dict[Callable[..., Any], Any] = {}
+
+    def asks(self, kind: type[C]) -> C:
+        """A capability that the Problem must have: whoever needs one says so in the registry of properties."""
+        found = self.problem.capability(kind)
+        assert found is not None, f"{kind.__name__} is missing"
+        return found
+
+    def once(self, work: Callable[..., T], *arguments: Any) -> T:
+        """The result of `work(self, *arguments)`, done by whoever asks first; all ask with the same arguments."""
+        if work not in self._once:
+            self._once[work] = work(self, *arguments)
+        return cast(T, self._once[work])
+
+    @functools.cached_property
+    def scale(self) -> Vector:
+        """What steps are measured in, for each input coordinate."""
+        return self.problem.scale()
+
+    # the questions that properties share: one random one each way, and its answer
+
+    @functools.cached_property
+    def cotangent(self) -> Vector:
+        return random_probe(self.problem.outputs.size, self.seed)
+
+    @functools.cached_property
+    def tangent(self) -> Vector:
+        return random_probe(self.problem.inputs.size, self.seed)
+
+    @functools.cached_property
+    def pullback(self) -> Vector:
+        """vjp(cotangent)"""
+        return self.vjp(self.cotangent)
+
+    @functools.cached_property
+    def pushforward(self) -> Vector:
+        """jvp(tangent)"""
+        return self.jvp(self.tangent)
+
+    @property
+    def is_pulled(self) -> bool:
+        """Whether the shared cotangent has its answer by now."""
+        return "pullback" in self.__dict__
+
+    def share_cotangent(self, cotangent: Vector) -> Vector:
+        """Replace the shared random cotangent by a better one; its answer."""
+        self.__dict__.pop("pullback", None)
+        self.cotangent = cotangent
+        return self.pullback
+
+    def share_tangent(self, tangent: Vector) -> Vector:
+        """Replace the shared random tangent by a better one; its answer."""
+        self.__dict__.pop("pushforward", None)
+        self.tangent = tangent
+        return self.pushforward
+
+    # evaluations
+
+    def evaluate(self, point: Vector) -> Vector:
+        """F at a point."""
+        self.cost.evaluate()
+        return self.problem.evaluate(point)
+
+    def evaluate_many(self, rows: Matrix, run: slice = ALL) -> Matrix:
+        """F at many points, each a row. Rows may hold the coordinates of a `run` only: the others are the point's.
+
+        In a batch, blocks that no row moves are left single: less work for the function.
+        """
+        batching = self._batching
+        if batching is None or batching.evaluate is None or len(rows) < batching.least_evaluations:
+            return self._each(self.evaluate, self.points(rows, run), self.problem.outputs.size)
+        blocks = self.problem.inputs.blocks
+        if run is ALL:
+            point = self.problem.point
+            still = {k for k, block in enumerate(blocks) if (rows[:, block.slice] == point[block.slice]).all()}
+        else:
+            rows, run = self._widened(rows, run)
+            still = {k for k, block in enumerate(blocks) if not run.start <= block.start < run.stop}
+        return self._evaluate_some(batching, rows, run, frozenset(still) if len(still) < len(blocks) else _NOBODY)
+
+    def points(self, rows: Matrix, run: slice) -> Matrix:
+        """The whole points, of which rows hold the coordinates of a run."""
+        if rows.shape[1] == self.problem.inputs.size:
+            return rows
+        points = np.empty((len(rows), self.problem.inputs.size))
+        points[:] = self.problem.point
+        points[:, run] = rows
+        return points
+
+    def _widened(self, rows: Matrix, run: slice) -> tuple[Matrix, slice]:
+        """The run made one of whole blocks, so that the witness of a batch concerns all of their coordinates."""
+        inputs = self.problem.inputs
+        start, stop = inputs.block_at(run.start).start, inputs.block_at(run.stop - 1).stop
+        if (run.start, run.stop) == (start, stop):
+            return rows, run
+        return self.points(rows, run)[:, start:stop], slice(start, stop)
+
+    def _evaluate_some(self, batching: Batching, rows: Matrix, run: slice, still: frozenset[int]) -> Matrix:
+        """Batching rules differ with what is batched, so each set of single blocks is trusted by itself."""
+        trust = self._evaluations.setdefault(still, Trust(self.problem.outputs))
+
+        def loop(asked: Matrix) -> Matrix:
+            points = self.points(asked, run)
+            if still:
+                return self._evaluate_some(batching, points, ALL, _NOBODY)
+            return self._each(self.evaluate, points, self.problem.outputs.size)
+
+        def batched(asked: Matrix) -> Matrix:
+            assert batching.evaluate is not None
+            self.cost.afford(len(asked))
+            values = batching.evaluate(asked, run, still)
+            self.cost.evaluate(len(asked))  # one that could not run is asked again, in a loop
+            return values
+
+        return trust.answer(rows, Ways(loop, batched, lambda: self._nearby(run, still)))
+
+    def _nearby(self, run: slice, still: frozenset[int]) -> tuple[Vector, Vector]:
+        """The coordinates of a run, each moved a little but for the blocks that are still, and the value there."""
+        problem = self.problem
+        point = problem.point.copy()
+        point[run] += NEARBY * self.scale[run] * random_probe(problem.inputs.size, self.seed)[run]
+        for k in still:
+            block = problem.inputs.blocks[k]
+            point[block.slice] = problem.point[block.slice]
+        if problem.evaluates_in is None:
+            problem.inputs.round_in_place(point)
+        return point[run], self.evaluate(point)
+
+    # derivatives
+
+    def vjp(self, cotangent: Vector) -> Vector:
+        """J^T v by the derivative under test; zeros where it claims to be zero."""
+        if not self.problem.connected:
+            return np.zeros(self.problem.inputs.size)
+        self.cost.pull()
+        if self._inspection.vjp is None:
+            return _given(self.problem.vjp)(cotangent)
+        self.gradients = self._inspection.vjp(cotangent)
+        return self.gradients.coordinates
+
+    def jvp(self, tangent: Vector) -> Vector:
+        """J u by the derivative under test."""
+        self.cost.push()
+        if self._inspection.jvp is None:
+            return _given(self.problem.jvp)(tangent)
+        self.tangents = self._inspection.jvp(tangent)
+        return self.tangents.coordinates
+
+    def some_gradients(self) -> Gradients:
+        """What some plain vjp returned, to be looked at."""
+        if self.gradients is None:
+            self.vjp(self.cotangent)
+        assert self.gradients is not None, "the backend cannot show gradients"
+        return self.gradients
+
+    def some_tangents(self) -> Tangents:
+        """What some plain jvp returned, to be looked at."""
+        if self.tangents is None:
+            self.jvp(self.tangent)
+        assert self.tangents is not None, "the backend cannot show tangents"
+        return self.tangents
+
+    def vjp_many(self, cotangents: Matrix) -> Matrix:
+        """J^T v for many cotangents, one row each."""
+        batching = self._batching
+        if batching is None or len(cotangents) < batching.least_products or not self.problem.connected:
+            return self._each(self.vjp, cotangents, self.problem.inputs.size)
+        return self._vjps.answer(cotangents, self._ways(Mode.REVERSE))
+
+    def jvp_many(self, tangents: Matrix) -> Matrix:
+        """J u for many tangents, one row each."""
+        batching = self._batching
+        if batching is None or len(tangents) < batching.least_products:
+            return self._each(self.jvp, tangents, self.problem.outputs.size)
+        return self._jvps.answer(tangents, self._ways(Mode.FORWARD))
+
+    def jacobian_rows(self, which: slice, length: int) -> Matrix:
+        """The rows of some outputs by reverse mode, asked for `length` at a time; all of them are remembered."""
+        count = self.problem.outputs.size
+        if count == 1 and self.problem.connected and self.cotangent[0] == 1.0:  # the shared answer is the only row
+            rows = self.pullback[None, :]
+        elif which.stop - which.start <= length:
+            rows = self.vjp_many(basis(which, count))
+        else:
+            rows = np.empty((which.stop - which.start, self.problem.inputs.size))
+            for start in range(which.start, which.stop, length):
+                part = slice(start, min(start + length, which.stop))
+                rows[start - which.start : part.stop - which.start] = self.vjp_many(basis(part, count))
+        if len(rows) == count:
+            self.rows = rows
+        return rows
+
+    def batch_flaw(self, mode: Mode) -> BatchFlaw | None:
+        """What is wrong with the batched vjp or jvp, None if it gives what plain calls give."""
+        return (self._vjps if mode is Mode.REVERSE else self._jvps).flaw(self._ways(mode))
+
+    def _ways(self, mode: Mode) -> Ways:
+        batching = self.asks(Batching)
+        if mode is Mode.REVERSE:
+            batched, count, apply, size = batching.vjp, self.cost.pull, self.vjp, self.problem.inputs.size
+        else:
+            batched, count, apply, size = batching.jvp, self.cost.push, self.jvp, self.problem.outputs.size
+
+        def counted(rows: Matrix) -> Matrix:
+            if batched is None:
+                raise NotImplementedError("not all inputs and outputs can be batched")
+            answers = batched(rows)
+            count(len(rows))
+            return answers
+
+        def witness() -> tuple[Vector, Vector]:
+            return (self.cotangent, self.pullback) if mode is Mode.REVERSE else (self.tangent, self.pushforward)
+
+        def loop(rows: Matrix) -> Matrix:
+            return self._each(apply, rows, size)
+
+        return Ways(loop, counted, witness)
+
+    @staticmethod
+    def _each(apply: Apply, rows: Matrix, width: int) -> Matrix:
+        """The map of each row, as rows."""
+        result = np.empty((len(rows), width))
+        for target, row in zip(result, rows, strict=True):
+            target[:] = apply(row)
+        return result
+
+    # derivatives asked in special ways
+
+    @property
+    def memory_layouts(self) -> frozenset[MemoryLayout]:
+        """The layouts, beside the contiguous one, that some cotangent can have."""
+        layouts = self.problem.capability(MemoryLayouts)
+        return frozenset() if layouts is None else layouts.possible
+
+    def vjp_in(self, cotangent: Vector, layout: MemoryLayout) -> Vector:
+        """`vjp` with cotangents in a memory layout, where they can have it."""
+        if layout is MemoryLayout.CONTIGUOUS:
+            return self.vjp(cotangent)
+        self.cost.pull()
+        return self.asks(MemoryLayouts).vjp(cotangent, layout)
+
+    def watched_vjp(self, cotangent: Vector, layout: MemoryLayout) -> Watched:
+        """`vjp_in` with a watch on memory that is not its own, where the backend can watch."""
+        watch = self.problem.capability(MemoryWatch)
+        if watch is None:
+            return Watched(self.vjp_in(cotangent, layout), ())
+        before = self.gradients
+        self.cost.pull()
+        watched = watch.vjp(cotangent, layout)
+        if layout is MemoryLayout.CONTIGUOUS or before is None:
+            return watched
+        # a cotangent in another layout may have been copied before it was written to
+        return watched._replace(
+            overwritten=tuple(dict.fromkeys((*watched.overwritten, *before.overwritten_cotangents())))
+        )
+
+    def vjp_without(self, cotangent: Vector, absent: frozenset[int]) -> Vector:
+        """`vjp`, where the cotangents of some output blocks are not there at all."""
+        self.cost.pull()
+        return _given(self.asks(Omission).vjp)(cotangent, absent)
+
+    def jvp_without(self, tangent: Vector, absent: frozenset[int]) -> Vector:
+        """`jvp`, where some input blocks carry no tangent at all."""
+        self.cost.push()
+        return _given(self.asks(Omission).jvp)(tangent, absent)
+
+
+def basis(which: slice, size: int) -> Matrix:
+    """The unit vectors of some coordinates, one in each row."""
+    rows = np.zeros((which.stop - which.start, size))
+    np.fill_diagonal(rows[:, which], 1.0)
+    return rows
+
+
+def _given(function: T | None) -> T:
+    assert function is not None, "there is no such derivative"
+    return function
+
+
+def random_probe(size: int, seed: int) -> Vector:
+    """Random signs and magnitudes in [0.5, 1.5] from a private generator: no entry can hide. A lone one is 1."""
+    return _draw(size, seed) if size > _KEPT else _draw_kept(size, seed)
+
+
+def _draw(size: int, seed: int) -> Vector:
+    generator = np.random.default_rng(seed)
+    probe = generator.uniform(0.5, 1.5, size)
+    probe[generator.random(size) < 0.5] *= -1.0
+    if size == 1:
+        probe[0] = 1.0
+    probe.flags.writeable = False
+    return probe
+
+
+# Making a generator takes 15 µs, a tenth of the smallest check: short probes are kept.
+_KEPT = 1024
+_draw_kept = functools.lru_cache(maxsize=256)(_draw)

@@ -1,0 +1,76 @@
+"""What counts as round-off, as a bend, as too small to matter: one place, one value and one reason each.
+
+`eps` is always the relative spacing of the numbers of a precision: 2**-52 for float64, 2**-23 for float32.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gradproof.core.types import Vector
+
+DOUBLE = 2.0**-52
+SINGLE = 2.0**-23
+HALF_OR_LESS = 2.0**-12
+"""Precisions with a wider spacing than this (half and below) need steps and scales of their own."""
+
+# Round-off, in units of eps.
+
+EVALUATION_ROUND_OFF = 2.0
+"""Of one evaluation, relative to the output: a few operations deep. Two evaluations make a difference."""
+INNER_PRODUCT_ROUND_OFF = 32.0
+"""Of an inner product of a probe with an answer, relative to its Euclidean norm, with the answer's own."""
+DERIVATIVE_ROUND_OFF = 1e3
+"""Of a derivative that is zero, or is asked for twice in one order, relative to the numbers it is made of."""
+SUM_ROUND_OFF = 64.0
+"""Of a derivative along many coordinates at once, relative to it."""
+BATCH_ROUND_OFF = 64.0
+"""Between a batched and a plain call, relative to the largest value, for batches to be of use."""
+ENTRY_ROUND_OFF = 4.0
+"""Of a single entry by the derivative under test, relative to it: nobody's mistake, whatever rtol says."""
+MOST_ROUND_OFF = 1e-2
+"""No round-off is taken to be more than this part, however low the precision."""
+
+
+def reordered(eps: float) -> float:
+    """The relative difference that another order of summation, in other memory, may make: 4e-10 in float64."""
+    return eps**0.6
+
+
+# Tolerances where none are given.
+
+
+def default_rtol(eps: Vector) -> Vector:
+    """The relative tolerance of an entry in a precision: 2.5e-7 in float64, 1.2e-4 in float32, 3 % in bfloat16."""
+    return np.maximum(2.5e-7, 0.35 * np.sqrt(eps))
+
+
+NEGLIGIBLE = 1e-2
+"""The default atol, as a part of rtol times the largest entry."""
+WIDEST_BAR = 0.2
+"""Where no tolerance is given, an error bar up to this part of the largest entry still says something."""
+UNSEEN_SHARE = 0.1
+"""The part of a typical entry that an error must not exceed unseen, where no tolerance is given."""
+BATCH_FLAW = 1e-5
+"""A batch that differs by more than this, relative to the largest value, has a wrong batching rule."""
+
+# Kinks, and numbers that see them.
+
+BEND = 4.0
+"""A second difference of this many times its round-off is no round-off: the function bends."""
+BEND_ALONG = 16.0
+"""The same along a direction that moves many coordinates at once: round-off of many terms adds up."""
+APART = 2.0
+"""One-sided derivatives differ if they do so by this many times their error bars."""
+CLEAR = 0.1
+"""An estimate sees a difference clearly if its error bar is at most this part of it."""
+
+# Probabilities.
+
+CONFIDENCE = 7.55
+"""Hoeffding: a sum with random signs exceeds this many times its norm with probability 2 exp(-7.55**2 / 2) < 1e-12."""
+MISS = 1e-12
+"""That probability."""
+
+NEARBY = 2.0**-20
+"""How far a point is moved, relative to its scale, to see whether a batch gives what a plain call gives."""

@@ -1,0 +1,23 @@
+"""What comparisons were able to see."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """For each input block, the smallest error of a lone entry that would have been noticed; and how surely.
+
+    >>> Seen((1e-8, 1e-3), 0.0) & Seen((1e-6, 1e-6), 1e-12)
+    Seen(smallest=(1e-06, 0.001), miss=1e-12)
+    """
+
+    smallest: tuple[float, ...]
+    miss: float
+    """The probability of missing such an error."""
+
+    def __and__(self, other: Seen) -> Seen:
+        """What two comparisons were both able to see."""
+        pairs = zip(self.smallest, other.smallest, strict=True)
+        return Seen(tuple(max(here, there) for here, there in pairs), max(self.miss, other.miss))

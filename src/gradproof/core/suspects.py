@@ -1,0 +1,220 @@
+"""The one judge: from entries that did not agree at first sight to statuses.
+
+Whatever strategy came upon them, suspects are measured with the full ladder, worst first; what then looks wrong is
+measured once more with other steps; and at kinks and jumps a valid subgradient is told from a wrong one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from gradproof.core.precision import APART
+from gradproof.core.problem import Mode
+from gradproof.core.status import Status
+from gradproof.core.stencil import Estimate, Stencil
+from gradproof.core.tolerances import Tolerances
+from gradproof.core.types import Flags, Indices, Matrix, Vector
+
+# Elements measured at a time, and how many are measured once something is known to be wrong.
+_BATCH, _ENOUGH = 16, 16
+# The second ladder's steps, relative to the first's: noise on one is not the same noise on the other.
+_STRETCH = 0.71
+# Suspects kept for judgement; beyond this the worst stay.
+_MOST = 2_000_000
+
+Statuses = Indices
+"""An array of `Status.rank`."""
+
+
+@dataclass(slots=True)
+class Suspects:
+    """Entries that did not agree at first sight: output, input, analytic and numeric value, allowed difference."""
+
+    rows: Indices
+    columns: Indices
+    analytic: Vector
+    numeric: Vector
+    tolerance: Vector
+    excess: Vector
+    """The difference in units of what is allowed."""
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def take(self, which: Indices) -> Suspects:
+        return Suspects(*(getattr(self, name)[which] for name in self.__slots__))
+
+    @staticmethod
+    def join(parts: list[Suspects]) -> Suspects:
+        return Suspects(*(np.concatenate([getattr(part, name) for part in parts]) for name in Suspects.__slots__))
+
+    @staticmethod
+    def accused(entries: list[tuple[int, int, float]]) -> Suspects:
+        """Entries that a search led to, as (output, input, analytic value): nothing was measured of them alone."""
+        rows, columns, analytic = (np.array([entry[k] for entry in entries]) for k in range(3))
+        unknown = np.full(len(entries), np.nan)
+        excess = np.full(len(entries), np.inf)
+        return Suspects(rows.astype(np.intp), columns.astype(np.intp), analytic, unknown, unknown.copy(), excess)
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """The suspects of one mode with their statuses; all other entries agree."""
+
+    mode: Mode
+    suspects: Suspects
+    error: Vector
+    status: Statuses
+    sides: dict[int, tuple[float, float]] = field(default_factory=dict[int, tuple[float, float]])
+    """For suspects at a kink or a jump, by their number: the derivatives of the two sides."""
+    located: bool = False
+    """Whether these are only the entries that a search came upon: there may be more."""
+
+
+class Judge:
+    """Measures suspects and judges them, by the tolerances of one Problem."""
+
+    def __init__(self, stencil: Stencil, tolerances: Tolerances) -> None:
+        self._stencil, self._tolerances = stencil, tolerances
+        self._elements = stencil.problem.inputs.elements
+
+    def judge(self, mode: Mode, suspects: Suspects, *, located: bool = False) -> Judged:
+        """Every suspect with its status; once something is wrong, only the worst are measured.
+
+        With a fixed step there is no ladder, and what the one step says stands.
+        """
+        if len(suspects) > _MOST:
+            suspects = suspects.take(np.argpartition(suspects.excess, -_MOST)[-_MOST:])
+        judged = Judged(
+            mode, suspects, np.zeros(len(suspects)), rank(suspects.excess, np.zeros(1), np.ones(1)), {}, located
+        )
+        if not self._stencil.fixed:
+            self._tolerances.learn_analytic(suspects.analytic)
+            self._measure(judged)
+        return judged
+
+    def _measure(self, judged: Judged) -> None:
+        """Batches of elements, worst first, until all are measured or enough are wrong."""
+        status, queue = judged.status, self._worst_first(judged.suspects)
+        measured = wrong = 0
+        while measured < len(queue) and not (wrong and measured >= _ENOUGH):
+            batch = queue[measured : measured + _BATCH]
+            which = np.flatnonzero(np.isin(self._elements[judged.suspects.columns], batch))
+            self._remeasure(judged, which)
+            doubtful = which[status[which] == Status.WRONG.rank]
+            if len(doubtful):
+                self._remeasure(judged, doubtful, confirm=True)
+            judged.sides.update(self._excuse_kinks(judged, which[status[which] > Status.KINK.rank]))
+            wrong += int((status[which] == Status.WRONG.rank).sum())
+            measured += len(batch)
+
+    def _worst_first(self, suspects: Suspects) -> Indices:
+        """The elements of the inputs that suspects belong to."""
+        elements = self._elements
+        worst = np.zeros(elements[-1] + 1 if len(elements) else 0)
+        np.maximum.at(worst, elements[suspects.columns], suspects.excess)
+        queue = np.unique(elements[suspects.columns])
+        return queue[np.argsort(-worst[queue], kind="stable")]
+
+    def _remeasure(self, judged: Judged, which: Indices, *, confirm: bool = False) -> None:
+        """Replace the first-sight values of some suspects by the ladder's, and judge them.
+
+        To confirm is to climb two ladders with other steps. Both parts of a complex element are measured: they share
+        its modulus.
+        """
+        suspects, tolerances, elements = judged.suspects, self._tolerances, self._elements
+        columns = np.flatnonzero(np.isin(elements, elements[suspects.columns[which]]))
+        outputs = np.unique(suspects.rows[which])
+        sharp = tolerances.sharpness(columns, outputs)
+        estimate = self._stencil.measure(columns.tolist(), sharp, outputs)
+        if confirm:
+            estimate &= self._stencil.measure(columns.tolist(), sharp, outputs, stretch=_STRETCH)
+        at = np.searchsorted(columns, suspects.columns[which]), np.searchsorted(outputs, suspects.rows[which])
+        rows, at_column = suspects.rows[which], suspects.columns[which]
+        analytic = np.array(estimate.value)
+        analytic[at] = suspects.analytic[which]
+        numeric = suspects.numeric[which] = estimate.value[at]
+        tolerances.learn_numeric(numeric)
+        element = elements[columns]
+        with np.errstate(all="ignore"):
+            size = _modulus(estimate.value, element)[at]
+            bar = _modulus(estimate.error, element)[at]
+            difference = _modulus(analytic - estimate.value, element)[at]
+            tolerance = tolerances.of(size, rows, at_column)
+            own = np.abs(suspects.analytic[which] - numeric)
+            suspects.tolerance[which], judged.error[which] = tolerance, bar
+            judged.status[which] = rank(difference, bar, tolerance, tolerances.widest_bar(at_column))
+            # of what cannot be judged, that which differs most comes first
+            unsure = judged.status[which] == Status.INCONCLUSIVE.rank
+            suspects.excess[which] = np.nan_to_num(own / np.where(unsure, tolerance, tolerance + bar), nan=np.inf)
+
+    def _excuse_kinks(self, judged: Judged, which: Indices) -> dict[int, tuple[float, float]]:
+        """At kinks and jumps, call those suspects KINK that are valid subgradients, and the others WRONG.
+
+        Returns the derivatives of the two sides, by the number of the suspect.
+        """
+        suspects, status = judged.suspects, judged.status
+        found: dict[int, tuple[float, float]] = {}
+        for column in np.unique(suspects.columns[which]):
+            here = which[suspects.columns[which] == column]
+            rows = suspects.rows[here]
+            if not self._stencil.bends(int(column), rows):
+                continue
+            left, right = (_first_row(estimate) for estimate in self._stencil.sides([int(column)], rows))
+            size = np.fmax(np.abs(left.value), np.abs(right.value))
+            tolerance = self._tolerances.of(size, rows, suspects.columns[here])
+            special, valid = subgradients(suspects.analytic[here], left, right, suspects.numeric[here], tolerance)
+            status[here[special]] = Status.WRONG.rank
+            status[here[valid]] = Status.KINK.rank
+            for k in np.flatnonzero(special):
+                found[int(here[k])] = (float(left.value[k]), float(right.value[k]))
+        return found
+
+
+def rank(difference: Vector, error: Vector, tolerance: Vector, widest_bar: Vector | float = 0.0) -> Statuses:
+    """WRONG beyond tolerance and error bar; INCONCLUSIVE where the bar is wider than the tolerance; else RIGHT.
+
+    A bar up to `widest_bar` is no reason to call an entry inconclusive.
+
+    >>> ranks = rank(np.ones(3), error=np.array([0.1, 3.0, 0.1]), tolerance=np.array([0.5, 2.0, 2.0]))
+    >>> [list(Status)[rank].name for rank in ranks]
+    ['WRONG', 'INCONCLUSIVE', 'RIGHT']
+    """
+    with np.errstate(invalid="ignore"):
+        within = difference <= tolerance + error
+        sharp = error <= np.maximum(tolerance, widest_bar)
+    return np.where(within, np.where(sharp, Status.RIGHT.rank, Status.INCONCLUSIVE.rank), Status.WRONG.rank)
+
+
+def subgradients(
+    analytic: Vector, left: Estimate, right: Estimate, central: Vector, tolerance: Vector
+) -> tuple[Flags, Flags]:
+    """Where the point is a kink or a jump; and where, there, the analytic value lies between the two sides.
+
+    The point is no ordinary one if the sides differ from each other, or agree with each other but not with the
+    difference across it, as at a jump.
+    """
+    with np.errstate(invalid="ignore"):
+        bar = left.error + right.error
+        kink = np.abs(right.value - left.value) > APART * bar + tolerance
+        jump = np.abs(central - (left.value + right.value) / 2) > APART * bar + tolerance
+        low, high = np.minimum(left.value, right.value), np.maximum(left.value, right.value)
+        between = (analytic >= low - bar - tolerance) & (analytic <= high + bar + tolerance)
+        special = (kink | jump) & np.isfinite(bar)
+        return special, special & between
+
+
+def _first_row(estimate: Estimate) -> Estimate:
+    return Estimate(estimate.value[0], estimate.error[0], estimate.evaluations)
+
+
+def _modulus(values: Matrix, element: Indices) -> Matrix:
+    """The size of each row's entries; rows of the same element are the parts of one number."""
+    _, group = np.unique(element, return_inverse=True)
+    if len(values) == group.max(initial=-1) + 1:
+        return np.abs(values)
+    squares = np.zeros((group.max() + 1, values.shape[1]))
+    np.add.at(squares, group, np.square(values))
+    return np.sqrt(squares)[group]

@@ -1,0 +1,366 @@
+"""One way from a call to a verdict, for every door.
+
+    door: a user's words    ->  Request
+    backend.session(call)   ->  Session, which keeps the user's state safe
+    session.problem()       ->  Problem
+    Investigation(problem)  ->  each property asks its questions: findings, and what was seen
+    conclude                ->  Report, shown to the observers
+
+A door may stop early, at the first finding that decides for it. Nothing here raises for a wrong derivative.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from typing import Any
+
+from gradproof.backends import Session
+from gradproof.core.cost import BudgetExhausted, Cost
+from gradproof.core.investigation import Investigation
+from gradproof.core.options import Options, Strategy
+from gradproof.core.problem import MisshapenGradientError, Mode, NothingToCheckError, OutputChangedError, Problem
+from gradproof.core.seen import Seen
+from gradproof.core.status import Status
+from gradproof.exhibits import measure_exhibits
+from gradproof.properties import DEFAULT, EXPLANATIONS, PROPERTIES
+from gradproof.render.progress import watching
+from gradproof.results.certificate import Certificate
+from gradproof.results.diagnosis import eliminate
+from gradproof.results.finding import Finding
+from gradproof.results.report import Report, Spent
+
+observers: list[Callable[[Report], None]] = []
+"""Called with every report; the pytest plugin collects them here."""
+
+
+def _as_they_are(problem: Problem, options: Options) -> Options:
+    return options
+
+
+def _never(finding: Finding) -> bool:
+    return False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What a door asks for. `modes` is empty where it is left to the session."""
+
+    subject: str
+    options: Options
+    modes: tuple[Mode, ...] = ()
+    order: int = 1
+    budget: float | None = None
+    """A whole number bounds the evaluations, any other number the seconds."""
+    progress: bool = False
+    """Whether a long check shows a bar on a terminal."""
+    fit: Callable[[Problem, Options], Options] = _as_they_are
+    """The options for this Problem; may raise for one that the door does not take."""
+    decides: Callable[[Finding], bool] = _never
+    """Whether a finding settles the matter, so that no further property is examined."""
+    started: float = field(default_factory=time.perf_counter)
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """One Problem and what was found: the first derivative, or the second. No investigation: it could not be made."""
+
+    order: int
+    options: Options
+    investigation: Investigation | None
+    findings: tuple[Finding, ...]
+    seen: Seen | None = None
+    not_covered: tuple[str, ...] = ()
+
+    @property
+    def can_be_differentiated(self) -> bool:
+        raised = any(finding.status is Status.RAISED for finding in self.findings)
+        return self.investigation is not None and self.investigation.problem.connected and not raised
+
+    @property
+    def cost(self) -> Cost:
+        return Cost(evaluations=1) if self.investigation is None else self.investigation.cost
+
+    @property
+    def certificate(self) -> Certificate | None:
+        if self.investigation is None or self.seen is None:
+            return None
+        return Certificate.of(self.seen, self.investigation.problem.inputs.blocks, self.order)
+
+
+@dataclass(frozen=True, slots=True)
+class HandMade:
+    """A session of a Problem that needs no framework."""
+
+    made: Problem
+    framework: str = ""
+    not_covered: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def problem(self) -> Problem:
+        return self.made
+
+    def second(self) -> Problem:
+        raise NotImplementedError("a Problem made by hand has no second derivative")
+
+    def modes(self, investigation: Investigation) -> tuple[Mode, ...]:
+        return self.made.modes
+
+
+def check_problem(problem: Problem, subject: str = "", options: Options | None = None) -> Report:
+    """Check a Problem that was made by hand, in every mode that it has a derivative for.
+
+    >>> import numpy as np
+    >>> from gradproof.core.space import vector_space
+    >>> x = np.array([0.5, 2.0])
+    >>> spaces = {"inputs": vector_space("input", 2), "outputs": vector_space("output", 2)}
+    >>> claimed = Problem(point=x, value=x**3, evaluate=lambda x: x**3, vjp=lambda v: 2 * x**2 * v, **spaces)
+    >>> check_problem(claimed).findings[0].hint
+    'analytic ≈ 0.6667 × numeric on 2 of 2 wrong entries: a constant factor'
+    """
+    request = Request(subject=subject, options=options or Options(strategy=Strategy.PROBES, properties=DEFAULT))
+    session = HandMade(problem)
+    return conclude(session, request, examine(session, request))
+
+
+def examine(session: Session, request: Request) -> list[Round]:
+    """The first derivative; and the second, if it is asked for and there is one."""
+    rounds = [_round(session, request, session.problem, 1, 0)]
+    if request.order == 2 and rounds[0].can_be_differentiated:
+        rounds.append(_round(session, request, session.second, 2, rounds[0].cost.evaluations))
+    return rounds
+
+
+def _round(session: Session, request: Request, make: Callable[[], Problem], order: int, spent: int) -> Round:
+    """Investigate one Problem, with what the budget leaves after `spent` evaluations."""
+    try:
+        problem = make()
+    except NothingToCheckError:
+        raise
+    except Exception as error:
+        return Round(order, request.options, None, _numbered([_raised("evaluate", error)], order))
+    options = request.fit(problem, request.options)
+    investigation = Investigation(problem, options.seed, _limited(request, spent))
+    modes = request.modes or _supported(session, investigation)
+    _require_modes(problem, modes)
+    if modes != options.modes:
+        options = dataclasses.replace(options, modes=modes)
+    if order == request.order:
+        _require_questions(problem, options, order)
+    findings: list[Finding] = []
+    seen: Seen | None = None
+    with watching(investigation.cost, request.subject) if request.progress else nullcontext():
+        for examined in _examined(investigation, options, order):
+            for found in examined:
+                if isinstance(found, Seen):
+                    seen = found if seen is None else seen & found
+                else:
+                    findings.append(found)
+            if any(map(request.decides, findings)):
+                break
+    left_out = (*(() if request.modes else _missing_modes(problem)), *_not_asked(problem, options, order))
+    return Round(order, options, investigation, _numbered(findings, order), seen, left_out)
+
+
+def _supported(session: Session, investigation: Investigation) -> tuple[Mode, ...]:
+    """The modes that the call supports; where the budget does not even suffice to find out, the first it may have."""
+    try:
+        return session.modes(investigation)
+    except BudgetExhausted:
+        return investigation.problem.modes[:1]
+
+
+def _require_modes(problem: Problem, modes: Iterable[Mode]) -> None:
+    for mode in modes:
+        if mode not in problem.modes:
+            raise ValueError(f"{mode} was asked for, but there is no derivative in {mode} to check")
+
+
+def _require_questions(problem: Problem, options: Options, order: int) -> None:
+    """A check in which nothing can be asked is an error, never a pass."""
+    wanted = [(name, PROPERTIES[name]) for name in PROPERTIES if name in options.properties]
+    if wanted and not any(asked.can_be_asked(problem, options.modes, order) for _, asked in wanted):
+        reasons = {name: asked.obstacle(problem, order) or "not a question here" for name, asked in wanted}
+        told = ", ".join(f"{name} ({reason})" for name, reason in reasons.items())
+        raise NothingToCheckError(f"there is nothing to check: none of the properties can be asked: {told}")
+
+
+def _limited(request: Request, spent: int) -> Cost:
+    if request.budget is None:
+        return Cost()
+    if isinstance(request.budget, int):
+        return Cost(most_evaluations=request.budget - spent)
+    return Cost(deadline=request.started + request.budget)
+
+
+def _numbered(findings: Sequence[Finding], order: int) -> tuple[Finding, ...]:
+    """The findings, those of the second order marked as such."""
+    if order == 1:
+        return tuple(findings)
+    return tuple(dataclasses.replace(finding, headline=f"Second order: {finding.headline}") for finding in findings)
+
+
+def _examined(investigation: Investigation, options: Options, order: int) -> Iterator[list[Finding | Seen]]:
+    """What each property wanted finds, in the fixed order; an exception of user code is a finding too."""
+    for name, asked in PROPERTIES.items():
+        if name in options.properties and asked.can_be_asked(investigation.problem, options.modes, order):
+            found: list[Finding | Seen] = []
+            try:
+                found.extend(asked.examine(investigation, options))
+            except BudgetExhausted:
+                found.append(_exhausted(name))
+            except Exception as error:
+                misshapen = isinstance(error, MisshapenGradientError)
+                yield [*found, _refused(error) if misshapen else _raised(name, error)]
+                return
+            yield found
+
+
+def _missing_modes(problem: Problem) -> Iterator[str]:
+    for mode in Mode:
+        if problem.connected and mode not in problem.modes:
+            yield f"{mode} (there is no derivative for it)"
+
+
+def _not_asked(problem: Problem, options: Options, order: int) -> Iterator[str]:
+    """What was wanted and could not be asked, with the reason."""
+    by_reason: dict[str, list[str]] = {}
+    for name, asked in PROPERTIES.items():
+        if name in options.properties and (obstacle := asked.obstacle(problem, order)):
+            by_reason.setdefault(obstacle, []).append(name)
+    for reason, names in by_reason.items():
+        yield f"{', '.join(names)} ({reason})"
+
+
+def explain(round_: Round) -> list[Finding]:
+    """What may stand behind a wrong Jacobian, apart from a wrong formula."""
+    investigation, options = round_.investigation, round_.options
+    if investigation is None:
+        return []
+    asked = [PROPERTIES[name] for name in EXPLANATIONS]
+    asked = [each for each in asked if each.can_be_asked(investigation.problem, options.modes)]
+    try:
+        found = [finding for each in asked for finding in each.examine(investigation, options)]
+    except MisshapenGradientError:  # which is explanation enough
+        return []
+    return [finding for finding in found if isinstance(finding, Finding)]
+
+
+def _raised(name: str, error: Exception) -> Finding:
+    """The finding for an exception in user code."""
+    if isinstance(error, OutputChangedError):
+        headline = f"Nothing can be compared: {error}"
+    else:
+        headline = f"While `{name}` was checked, user code raised {type(error).__name__}: {error}"
+    return Finding(property=name, status=Status.RAISED, headline=headline, cause=error)
+
+
+def _refused(error: MisshapenGradientError) -> Finding:
+    """The finding for a gradient that the framework itself does not take."""
+    return Finding(
+        property="metadata",
+        kind="layout",
+        mode=Mode.REVERSE,
+        status=Status.WRONG,
+        headline=f"A gradient has another layout: {error}.",
+        cause=error,
+    )
+
+
+def _exhausted(name: str) -> Finding:
+    return Finding(
+        property=name,
+        status=Status.INCONCLUSIVE,
+        headline=f"The budget was used up before the property `{name}` was checked.",
+        hint="raise budget=, or check fewer inputs at a time",
+    )
+
+
+# from rounds to a report
+
+
+def conclude(session: Session, request: Request, rounds: Sequence[Round]) -> Report:
+    """The report of all rounds, with pictures if there is something wrong."""
+    report = _bare(session, request, rounds)
+    if not report:
+        report = _illustrated(rounds[0], report)
+    costs = [round_.cost for round_ in rounds]
+    spent = Spent(
+        evaluations=sum(cost.evaluations for cost in costs),
+        vjps=sum(cost.vjps for cost in costs),
+        jvps=sum(cost.jvps for cost in costs),
+        seconds=time.perf_counter() - request.started,
+    )
+    report = dataclasses.replace(report, cost=spent)
+    for observe in observers:
+        observe(report)
+    return report
+
+
+def _bare(session: Session, request: Request, rounds: Sequence[Round]) -> Report:
+    findings = [finding for round_ in rounds for finding in round_.findings]
+    problems = [round_.investigation.problem for round_ in rounds if round_.investigation is not None]
+    certificates = [round_.certificate for round_ in rounds if round_.investigation is not None]
+    inputs, outputs = (problems[0].inputs.blocks, problems[0].outputs.blocks) if problems else ((), ())
+    jacobian = bool(request.options.properties & {"jacobian", "unused"})  # else no entry was compared
+    left_out = dict.fromkeys(sentence for round_ in rounds for sentence in round_.not_covered)
+    asked = {mode for round_ in rounds for mode in round_.options.modes}
+    return Report(
+        findings=tuple(sorted(findings, key=lambda f: (-f.status.rank, f.property not in EXPLANATIONS))),
+        modes=tuple(mode for mode in Mode if mode in asked),
+        covered=tuple(block.label for block in inputs),
+        entries=sum(problem.inputs.size * problem.outputs.size for problem in problems) if jacobian else 0,
+        certificate=functools.reduce(_both, certificates) if certificates else None,
+        cost=Spent(0, 0, 0, 0.0),
+        seed=request.options.seed,
+        versions=tuple((name, version_of(name)) for name in ("gradproof", "numpy", session.framework) if name),
+        subject=request.subject,
+        inputs=inputs,
+        outputs=outputs if jacobian else (),
+        not_covered=(*session.not_covered, *left_out),
+        notes=session.notes,
+    )
+
+
+def _both(first: Certificate | None, second: Certificate | None) -> Certificate | None:
+    return None if first is None or second is None else first + second
+
+
+@functools.cache
+def version_of(package: str) -> str:
+    from importlib.metadata import version  # takes a tenth of the time that importing gradproof may take
+
+    return version(package)
+
+
+def _illustrated(first: Round, report: Report) -> Report:
+    """With slices and ladders, and a cause by elimination where no suspect fits."""
+    if first.investigation is None:
+        return report
+    pairs = report.pairs
+    hints = {(pair.output, pair.input): eliminate(pairs, pair) for pair in pairs if pair.status is Status.WRONG}
+    exhibits = measure_exhibits(first.investigation, [f for f in report.findings if f in first.findings])
+    explained = tuple(
+        dataclasses.replace(f, hint=hints.get((f.entries[0].output.block, f.entries[0].input.block), ""))
+        if f.entries and not f.hint and f.status is Status.WRONG
+        else f
+        for f in report.findings
+    )
+    return dataclasses.replace(report, findings=explained, exhibits=exhibits)
+
+
+def name_of(func: Callable[..., Any]) -> str:
+    """What a reader would call a function.
+
+    >>> name_of(functools.partial(divmod, 3))
+    'divmod'
+    """
+    while isinstance(func, functools.partial):
+        func = func.func
+    name = str(getattr(func, "__name__", type(func).__qualname__))
+    owner = getattr(func, "__self__", None)
+    return f"{owner.__qualname__}.{name}" if isinstance(owner, type) and not owner.__name__.startswith("_") else name

@@ -1,0 +1,65 @@
+"""The measurements behind the pictures of a report: the function and the ladder through its worst entries.
+
+Made only for a check that does not pass, from at most as many evaluations as the check itself took.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+import numpy as np
+
+from gradproof.core.cost import BudgetExhausted
+from gradproof.core.investigation import Investigation
+from gradproof.core.problem import OutputChangedError
+from gradproof.core.stencil import Stencil, rungs
+from gradproof.results.exhibits import Exhibit, Rung
+from gradproof.results.finding import Entry, Finding
+
+# Entries shown at most, and how far a slice reaches in units of the coordinate's scale.
+_MOST, _REACH = 6, 0.5
+# Points of a slice on each side; inputs from which on evaluations are dear, and points there.
+_POINTS, _LARGE, _FEW_POINTS = 8, 20_000, 2
+# The fewest evaluations that pictures may take.
+_LEAST = 64
+
+
+def measure_exhibits(investigation: Investigation, findings: Sequence[Finding]) -> tuple[Exhibit, ...]:
+    """The worst entries of the findings, as long as the budget and the allowance for pictures last."""
+    cost = investigation.cost
+    allowance = cost.evaluations + max(_LEAST, cost.evaluations)
+    stencil = Stencil(investigation)
+    count = _POINTS if investigation.problem.inputs.size < _LARGE else _FEW_POINTS
+    made: list[Exhibit] = []
+    for entry in _worst(findings):
+        further = 2 * count + 2 * len(rungs(float(stencil.eps[entry.input.coordinate])))
+        if cost.evaluations + further > allowance:
+            break
+        try:
+            made.append(_measure(stencil, entry, count))
+        except (BudgetExhausted, OutputChangedError):
+            break
+    return tuple(made)
+
+
+def _worst(findings: Sequence[Finding]) -> list[Entry]:
+    """The worst entry of each finding, then the second of each, and so on."""
+    in_turn = itertools.zip_longest(*(finding.entries for finding in findings))
+    return [entry for turn in in_turn for entry in turn if entry is not None and entry.input.coordinate >= 0][:_MOST]
+
+
+def _measure(stencil: Stencil, entry: Entry, count: int) -> Exhibit:
+    problem, column, output = stencil.problem, entry.input.coordinate, entry.output.coordinate
+    side = np.arange(1, count + 1) / count
+    offsets = _REACH * float(stencil.scale[column]) * np.concatenate([-side[::-1], side])
+    positions, values = stencil.profile(column, offsets, output)
+    here, value = float(problem.point[column]), float(problem.value[output])
+    return Exhibit(
+        entry=entry,
+        position=here,
+        value=value,
+        positions=(*positions[:count].tolist(), here, *positions[count:].tolist()),
+        values=(*values[:count].tolist(), value, *values[count:].tolist()),
+        ladder=tuple(itertools.starmap(Rung, zip(*(a.tolist() for a in stencil.ladder(column, output)), strict=True))),
+    )

@@ -1,0 +1,116 @@
+"""A function against a reference: outputs and gradients, with the reference in higher precision as the truth.
+
+How much a function may differ is not guessed: the reference itself, run in the function's precision, differs from the
+same reference in float64. The function may be off by a few times as much, and by a few units in the last place of the
+largest value. What is further away is wrong, and the truth says which of the two it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from gradproof.core.agreement import largest_of
+from gradproof.core.capabilities import Reference
+from gradproof.core.investigation import Investigation
+from gradproof.core.options import Options
+from gradproof.core.space import Block, Space
+from gradproof.core.status import Status
+from gradproof.core.types import Flags, Vector
+from gradproof.results.finding import Finding
+
+# How much further from the truth than the reference a function may be, and how many units in the last place anyway.
+_FURTHER, _UNITS = 4.0, 16.0
+
+
+def reference(investigation: Investigation, options: Options) -> Iterator[Finding]:
+    """Every output, and every gradient for the shared cotangent."""
+    known = investigation.asks(Reference)
+    for output, what in known.misfits:
+        yield Finding(property="compare", status=Status.WRONG, output=output, headline=what)
+    if known.misfits:
+        return
+    problem, cotangent, truth = investigation.problem, investigation.cotangent, known.truth
+    sides = 1 if truth is None else 2
+    investigation.cost.evaluate(sides)
+    values = _Rivals(problem.outputs, problem.value, known.side.value, None if truth is None else truth.value)
+    yield from values.findings("")
+    if problem.connected:
+        pulled = investigation.pullback
+        investigation.cost.pull(sides)
+        gradients = known.side.vjp(cotangent), None if truth is None else truth.vjp(cotangent)
+        yield from _Rivals(problem.inputs, pulled, *gradients).findings("the gradient of ")
+
+
+@dataclass(frozen=True, slots=True)
+class _Rivals:
+    """The same numbers three times: from the function, from the reference, and the truth if there is one."""
+
+    space: Space
+    function: Vector
+    reference: Vector
+    truth: Vector | None
+
+    def findings(self, what: str) -> Iterator[Finding]:
+        """One for each block that differs; `what` is a word for what the numbers are."""
+        for block in self.space.blocks:
+            truth = None if self.truth is None else self.truth[block.slice]
+            rival = _Rival(block, self.function[block.slice], self.reference[block.slice], truth)
+            yield from rival.findings(what)
+
+
+@dataclass(frozen=True, slots=True)
+class _Rival:
+    """One block of them."""
+
+    block: Block
+    function: Vector
+    reference: Vector
+    truth: Vector | None
+
+    def findings(self, what: str) -> Iterator[Finding]:
+        truth = self.reference if self.truth is None else self.truth
+        with np.errstate(invalid="ignore"):
+            allowed = self._allowed(truth)
+            off = np.abs(self.function - truth)
+            wrong = ~((off <= allowed) | (self.function == truth) | (np.isnan(self.function) & np.isnan(truth)))
+        if wrong.any():
+            yield self._finding(what, wrong, off, allowed)
+
+    def _allowed(self, truth: Vector) -> float:
+        """What the function may be off by, the same for all elements of a block."""
+        return _FURTHER * largest_of(self.reference - truth) + _UNITS * self.block.eps * largest_of(truth)
+
+    def _finding(self, what: str, wrong: Flags, off: Vector, allowed: float) -> Finding:
+        worst = int(np.argmax(np.where(wrong, np.nan_to_num(off, nan=np.inf), -1.0)))
+        place = Space((self.block,)).place(self.block.start + worst)
+        function, reference = float(self.function[worst]), float(self.reference[worst])
+        is_input = self.block.kind != "output"
+        return Finding(
+            property="compare",
+            status=Status.WRONG,
+            input=self.block.key if is_input else None,
+            input_element=place.element if is_input else None,
+            output=None if is_input else self.block.index,
+            output_element=None if is_input else place.element,
+            numeric=float((self.reference if self.truth is None else self.truth)[worst]),
+            analytic=function,
+            allowed=allowed,
+            wrong=int(wrong.sum()),
+            total=len(wrong),
+            headline=(
+                f"{what}{place} is {function:.9g} by the function and {reference:.9g} by the reference; "
+                f"{int(wrong.sum())} of {len(wrong)} elements differ by more than {allowed:.3g}. {self._who(worst)}"
+            ),
+        )
+
+    def _who(self, worst: int) -> str:
+        if self.truth is None:
+            return "The reference does not run in float64, so it was taken for the truth."
+        truth = float(self.truth[worst])
+        function, reference = abs(self.function[worst] - truth), abs(self.reference[worst] - truth)
+        further = "the function" if not function <= reference else "the reference"
+        distances = f"{further} is further from it (off by {function:.3g} and {reference:.3g})"
+        return f"In float64 the reference gives {truth:.9g}: {distances}."

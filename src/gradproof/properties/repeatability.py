@@ -1,0 +1,32 @@
+"""The same forward twice gives the same values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gradproof.core.agreement import same, worst_difference
+from gradproof.core.investigation import Investigation
+from gradproof.core.options import Options
+from gradproof.core.status import Status
+from gradproof.results.finding import Finding
+
+
+def repeatability(investigation: Investigation, options: Options) -> Iterator[Finding]:
+    """Evaluate again: differences beyond round-off mean that no numerical derivative can be trusted."""
+    problem = investigation.problem
+    again = investigation.evaluate(problem.point)
+    if not same(problem.value, again, problem.outputs.coarsest_eps):
+        worst = worst_difference(again, problem.value)
+        place = problem.outputs.place(worst)
+        yield Finding(
+            property="repeatability",
+            status=Status.WRONG,
+            output=place.block.index,
+            output_element=place.element,
+            headline=(
+                "The function is not deterministic: called twice with the same inputs, "
+                f"{place} was {problem.value[worst]:.9g}, then {again[worst]:.9g}. "
+                "No numerical derivative can be trusted."
+            ),
+            hint="fix the seed inside the function, or switch randomness (dropout, sampling) off",
+        )

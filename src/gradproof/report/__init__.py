@@ -1,1 +1,0 @@
-"""Renderings of a Report: text, JSON, HTML, and the progress of a check. Nothing here computes."""

@@ -1,0 +1,1 @@
+"""What a check found, as values: findings, certificate, pairs, diagnosis, report. Nothing here runs user code."""

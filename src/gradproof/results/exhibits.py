@@ -1,0 +1,28 @@
+"""What was measured around single entries for the figures of a report."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gradproof.results.finding import Entry
+
+
+@dataclass(frozen=True, slots=True)
+class Rung:
+    """What one step of the ladder says of a derivative."""
+
+    step: float
+    value: float
+    error: float
+
+
+@dataclass(frozen=True, slots=True)
+class Exhibit:
+    """One entry: the output along its input coordinate (`positions`, `values`), and the ladder at the point."""
+
+    entry: Entry
+    position: float
+    value: float
+    positions: tuple[float, ...]
+    values: tuple[float, ...]
+    ladder: tuple[Rung, ...]

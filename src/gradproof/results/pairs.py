@@ -1,0 +1,85 @@
+"""One row for each pair of an output and an input: what the comparison of their Jacobian came to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gradproof.core.space import Block
+from gradproof.core.status import Status
+from gradproof.results.certificate import About, Certificate
+from gradproof.results.finding import Finding
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """The Jacobian of one output with respect to one input.
+
+    `status` is None where the comparison came to no conclusion. `difference` and `allowed` are those of the worst
+    entry, None where all agree. `smallest` is the certificate: the smallest error that would have been noticed.
+    """
+
+    output: Block
+    input: Block
+    status: Status | None
+    wrong: int = 0
+    difference: float | None = None
+    allowed: float | None = None
+    smallest: float | None = None
+    located: bool = False
+    """Whether `wrong` counts only what a search came upon."""
+
+    @property
+    def count(self) -> str:
+        """How many entries are wrong, in words."""
+        if self.status is None:
+            return ""
+        return f"{'at least ' if self.located else ''}{self.wrong} of {self.total}"
+
+    @property
+    def total(self) -> int:
+        return self.output.size * self.input.size
+
+    @property
+    def word(self) -> str:
+        return self.status.name if self.status else "NOT SETTLED"
+
+    @property
+    def rank(self) -> float:
+        """How bad it is; what is not settled comes between what is right and what is not."""
+        return self.status.rank if self.status else 0.5
+
+
+def pair_up(
+    inputs: Sequence[Block], outputs: Sequence[Block], findings: Sequence[Finding], certificate: Certificate | None
+) -> tuple[Pair, ...]:
+    """All pairs, worst first. A pair that no finding mentions is right only if the comparison ran to its end."""
+    of_pair: dict[tuple[Block, Block], Finding] = {}
+    for finding in sorted(findings, key=lambda f: f.status.rank, reverse=True):
+        if finding.entries:
+            worst = finding.entries[0]
+            of_pair.setdefault((worst.output.block, worst.input.block), finding)
+    otherwise = Status.RIGHT if certificate is not None and not any(map(_leaves_open, findings)) else None
+    smallest = dict(certificate.smallest) if certificate else {}
+    pairs = [
+        _pair(output, input_, of_pair.get((output, input_)), otherwise, smallest.get(About(input_)))
+        for output in outputs
+        for input_ in inputs
+    ]
+    return tuple(sorted(pairs, key=lambda pair: -pair.rank))
+
+
+def _leaves_open(finding: Finding) -> bool:
+    """Whether other pairs may be wrong too: a search was cut short, or the comparison itself."""
+    undecided = finding.status in (Status.INCONCLUSIVE, Status.RAISED) and not finding.entries
+    return finding.property == "jacobian" and (finding.located or undecided)
+
+
+def _pair(
+    output: Block, input_: Block, finding: Finding | None, otherwise: Status | None, smallest: float | None
+) -> Pair:
+    if finding is None:
+        return Pair(output, input_, otherwise if output.size * input_.size else None, smallest=smallest)
+    worst = finding.entries[0]
+    numbers = finding.wrong, worst.difference, worst.allowed, smallest
+    return Pair(output, input_, finding.status, *numbers, located=finding.located)

@@ -1,0 +1,51 @@
+"""When two answers to one question count as the same."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from array_problem import DOUBLE, SINGLE, array_problem
+
+from gradproof.core.agreement import is_sum, same
+
+NAN, INF = np.nan, np.inf
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "alike"),
+    [
+        ([1.0, 2.0], [1.0, 2.0], True),
+        ([1.0, 2.0], [1.0, 2.0 + 1e-14], True),
+        ([1.0, 2.0], [1.0, 2.0 + 1e-11], False),
+        ([1e-20, 1e6], [2e-20, 1e6], True),
+        ([NAN, 1.0], [NAN, 1.0], True),
+        ([NAN, 1.0], [0.0, 1.0], False),
+        ([0.0, 1.0], [NAN, 1.0], False),
+        ([INF, 1.0], [INF, 1.0], True),
+        ([INF, 1.0], [-INF, 1.0], False),
+        ([INF, 1.0], [1.0, 1.0], False),
+        ([], [], True),
+    ],
+)
+def test_answers_may_differ_by_round_off_only(first: list[float], second: list[float], alike: bool) -> None:
+    assert same(np.array(first), np.array(second), DOUBLE) is alike
+
+
+def test_round_off_is_that_of_the_precision() -> None:
+    first, second = np.array([1.0]), np.array([1.0 + 1e-6])
+    assert not same(first, second, DOUBLE)
+    assert same(first, second, SINGLE)
+
+
+def test_slack_is_allowed_on_top() -> None:
+    first, second = np.array([1.0]), np.array([1.05])
+    assert not same(first, second, DOUBLE, slack=0.01)
+    assert same(first, second, DOUBLE, slack=0.1)
+
+
+def test_a_sum_may_lose_what_its_parts_cancel() -> None:
+    problem = array_problem(np.sin, np.ones(2), np.eye(2))
+    expected = np.array([1.0, -2.0]) + np.array([-1.0 - 2e-16, 2.0])
+    assert is_sum(np.zeros(2), expected, 2.0, problem)
+    assert not is_sum(np.array([1e-3, 0.0]), expected, 2.0, problem)
+    assert not is_sum(np.array([np.nan, 0.0]), expected, 2.0, problem)

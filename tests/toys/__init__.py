@@ -1,0 +1,1 @@
+"""Two backends that can do next to nothing: what the contract asks for, and no more."""
