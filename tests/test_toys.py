@@ -1,4 +1,4 @@
-"""The contract is small: two backends of a few lines are checked as thoroughly as they can be, and no more is claimed."""
+"""The contract is small: two backends of a few lines are checked as thoroughly as they can be, and no more."""
 
 from __future__ import annotations
 

@@ -14,11 +14,11 @@ from typing import Annotated, Any
 import typer
 
 from gradproof.api import check
-from gradproof.results.report import Report, Verdict
 from gradproof.render.html import overall, write_html
 from gradproof.render.json import dump_run, load_run
 from gradproof.render.terminal import show as show_report
 from gradproof.render.text import printable, summary
+from gradproof.results.report import Report, Verdict
 from gradproof.targets import Case, TargetError, find_cases
 
 EXIT_CODES = {Verdict.PASS: 0, Verdict.FAIL: 1, Verdict.INCONCLUSIVE: 3}

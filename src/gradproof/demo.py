@@ -17,10 +17,10 @@ from typing import Any
 import torch
 
 from gradproof.api import check
-from gradproof.results.finding import Entry
-from gradproof.results.report import Report
 from gradproof.render.html import write_html
 from gradproof.render.terminal import show
+from gradproof.results.finding import Entry
+from gradproof.results.report import Report
 
 TILE = 4
 COLUMNS = 6

@@ -108,7 +108,7 @@ def gradcheck(
         least_products=_least_products(check_batched_grad),
     )
     with session as made:
-        return _decide(made, options, name_of(func), raise_exception)
+        return _decide(made, options, func, raise_exception)
 
 
 def _least_products(batched: bool) -> int:
@@ -116,10 +116,13 @@ def _least_products(batched: bool) -> int:
     return 2 if batched else 5
 
 
-def _decide(session: Session, options: Options, subject: str, raise_exception: bool) -> bool:
-    """True, False, or the exception that torch would raise; whoever observes gets a whole report."""
+def _decide(
+    session: Session, options: Options, func: Callable[..., Any], raise_exception: bool, what: str = "{}"
+) -> bool:
+    """True, False, or the exception that torch would raise. Observers get a whole report of `what` was checked."""
+    subject = ""
     if observers:
-        options = dataclasses.replace(options, certify=True)
+        options, subject = dataclasses.replace(options, certify=True), what.format(name_of(func))
     request = Request(subject=subject, options=options, modes=options.modes, fit=_fit, decides=_is_fatal)
     (round_,) = rounds = examine(session, request)
     if observers:
@@ -264,7 +267,7 @@ def gradgradcheck(
         noncontiguous=gen_non_contig_grad_outputs,
     )
     with session as made:
-        return _decide(made, options, f"first derivative of {name_of(func)}", raise_exception)
+        return _decide(made, options, func, raise_exception, "first derivative of {}")
 
 
 def as_sparse_gradcheck(gradcheck: Callable[..., Any]) -> Callable[..., Any]:

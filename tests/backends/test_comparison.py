@@ -9,7 +9,7 @@ import pytest
 import torch
 from functions import custom, numbers
 
-from gradproof import Report, Status, Verdict
+from gradproof import CheckFailedError, Report, Status, Verdict
 from gradproof.torch import compare
 
 
@@ -128,9 +128,12 @@ def test_inputs_that_need_no_gradient_are_refused() -> None:
         compare(torch.sin, torch.sin, torch.ones(3))
 
 
-def test_an_exception_of_the_kernel_comes_out() -> None:
+def test_an_exception_of_the_kernel_is_a_finding_with_its_cause() -> None:
     def raising(x: torch.Tensor) -> torch.Tensor:
         raise ArithmeticError("mine")
 
-    with pytest.raises(ArithmeticError, match="mine"):
-        compare(raising, torch.sin, numbers(3))
+    report = compare(raising, torch.sin, numbers(3))
+    assert report.verdict is Verdict.FAIL
+    assert isinstance(report.findings[0].cause, ArithmeticError)
+    with pytest.raises(CheckFailedError, match="ArithmeticError: mine"):
+        report.raise_for_failure()

@@ -52,7 +52,8 @@ def test_an_empty_block_owns_no_coordinate() -> None:
 def test_eps_and_elements_follow_the_blocks() -> None:
     row = space("input", Part((2,), eps=SINGLE), Part((2,), parts=2))
     assert row.eps.tolist() == [SINGLE] * 2 + [DOUBLE] * 4
-    assert row.elements.tolist() == [0, 1, 2, 2, 3, 3]
+    assert row.element_of(np.arange(6)).tolist() == [0, 1, 2, 2, 4, 4]
+    assert row.parts_of(np.array([5, 0])).tolist() == [0, 4, 5]
     assert row.coarsest_eps == SINGLE
 
 
@@ -69,7 +70,8 @@ def test_chunks_partition_the_coordinates_and_never_cut_an_element(parts: list[P
     assert [i for chunk in chunks for i in range(chunk.start, chunk.stop)] == list(range(row.size))
     assert all(0 < chunk.stop - chunk.start <= length + 1 for chunk in chunks)
     for chunk in chunks[1:]:
-        assert row.elements[chunk.start] != row.elements[chunk.start - 1]
+        before, after = row.element_of(np.array([chunk.start - 1, chunk.start]))
+        assert before != after
 
 
 @given(parts=PARTS, seed=st.integers(0, 99))
@@ -79,7 +81,7 @@ def test_magnitude_is_the_modulus_of_the_element(parts: list[Part], seed: int) -
     before = values.copy()
     found = row.magnitude(values)
     for i in range(row.size):
-        element = values[:, row.elements == row.elements[i]]
+        element = values[:, row.parts_of(np.array([i]))]
         np.testing.assert_allclose(found[:, i], np.sqrt(np.square(element).sum(axis=1)))
     np.testing.assert_array_equal(values, before)
 

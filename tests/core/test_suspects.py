@@ -254,8 +254,8 @@ class OfTwoMinds(Stencil):
     ("claim", "other", "status", "ladders"),
     [
         (2.0, 5.0, Status.RIGHT, 1),  # what agrees need not be confirmed
-        (3.0, 2.0, Status.WRONG, 3),
-        (3.0, 3.0, Status.INCONCLUSIVE, 3),  # one ladder says so, the other does not
+        (3.0, 2.0, Status.WRONG, 2),
+        (3.0, 3.0, Status.INCONCLUSIVE, 2),  # one ladder says so, the other does not
     ],
 )
 def test_what_looks_wrong_is_confirmed_with_other_steps(

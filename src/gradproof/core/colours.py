@@ -10,6 +10,7 @@ than the tolerance asks. One that does not is measured column by column.
 from __future__ import annotations
 
 import functools
+from typing import Protocol
 
 import numpy as np
 
@@ -40,14 +41,20 @@ def confirmed(stencil: Stencil, tolerances: Tolerances, claimed: Matrix, rows: s
         return None
     settled = np.zeros(inputs.size, dtype=np.bool_)
     for run in inputs.chunks(inputs.size):
-        here = pattern[:, run]
-        one_group = np.zeros(run.stop - run.start, dtype=np.intp) if _is_one_group(here) else None
-        if (group_of := one_group if one_group is not None else colour(here)) is not None:
-            claims = _Claims(claimed, pattern, run, group_of)
+        claims = _claims(claimed[:, run], pattern[:, run])
+        if claims is not None:
             for first in range(0, claims.count, length):
                 groups = slice(first, min(first + length, claims.count))
-                settled[run] |= _confirm(stencil, tolerances, claims, rows, groups)
+                settled[run] |= _confirm(stencil, tolerances, claims, rows, run, groups)
     return settled
+
+
+def _claims(claimed: Matrix, pattern: Flags) -> _Claims | None:
+    """What the groups of a run of columns claim; None where grouping saves too little."""
+    if _is_one_group(pattern):
+        return _OneGroup(claimed)
+    group_of = colour(pattern)
+    return None if group_of is None else _ManyGroups(claimed, pattern, group_of)
 
 
 def _is_one_group(pattern: Flags) -> bool:
@@ -103,53 +110,115 @@ def _disjoint(columns_of: dict[int, list[int]]) -> list[list[list[int]]]:
     return together
 
 
-class _Claims:
-    """What a run of grouped columns claims: at most one entry for each group and row."""
+class _Claims(Protocol):
+    """A run of columns in groups, each of which claims at most one entry for each row."""
 
-    def __init__(self, claimed: Matrix, pattern: Flags, run: slice, group_of: Indices) -> None:
-        self.run, self.group_of = run, group_of
-        self.count = int(group_of.max()) + 1
+    count: int
+
+    def points(self, groups: slice, base: Vector, above: Vector, below: Vector) -> Matrix:
+        """The points to evaluate: for each group its columns above the base, then for each its columns below."""
+        ...
+
+    def differences(self, groups: slice, moved: Vector) -> Matrix:
+        """What each group must show in each row when the columns are moved this far."""
+        ...
+
+    def least(self, groups: slice, sizes: Vector) -> Vector:
+        """The smallest of these sizes in each group."""
+        ...
+
+    def members(self, groups: slice, chosen: Flags) -> Flags:
+        """The columns of the groups that are chosen."""
+        ...
+
+
+class _OneGroup:
+    """All columns in one group: 60 µs less than telling groups apart, 5 % of a small check."""
+
+    count = 1
+
+    def __init__(self, claimed: Matrix) -> None:
+        self._claimed = claimed
+
+    def points(self, groups: slice, base: Vector, above: Vector, below: Vector) -> Matrix:
+        points = np.empty((2, len(base)))
+        points[0], points[1] = above, below
+        return points
+
+    def differences(self, groups: slice, moved: Vector) -> Matrix:
+        return (self._claimed @ moved)[None, :]
+
+    def least(self, groups: slice, sizes: Vector) -> Vector:
+        return sizes.min(keepdims=True)
+
+    def members(self, groups: slice, chosen: Flags) -> Flags:
+        return chosen
+
+
+class _ManyGroups:
+    """Columns in the groups that they were given."""
+
+    def __init__(self, claimed: Matrix, pattern: Flags, group_of: Indices) -> None:
+        self._group_of, self.count = group_of, int(group_of.max()) + 1
         self._height = len(claimed)
-        self._rows, self._columns = np.nonzero(pattern[:, run])
-        self._values = claimed[:, run][self._rows, self._columns]
+        self._rows, self._columns = np.nonzero(pattern)
+        self._values = claimed[self._rows, self._columns]
 
-    def of(self, groups: slice, moved: Vector) -> Matrix:
-        """The differences that the groups must show when the columns are moved this far."""
+    def _inside(self, groups: slice) -> tuple[Indices, Indices]:
+        """The columns of these groups, and the group of each, counted from the first of these."""
+        columns = np.flatnonzero((self._group_of >= groups.start) & (self._group_of < groups.stop))
+        return columns, self._group_of[columns] - groups.start
+
+    def points(self, groups: slice, base: Vector, above: Vector, below: Vector) -> Matrix:
+        columns, group = self._inside(groups)
+        count = groups.stop - groups.start
+        points = np.empty((2 * count, len(base)))
+        points[:] = base
+        points[group, columns] = above[columns]
+        points[group + count, columns] = below[columns]
+        return points
+
+    def differences(self, groups: slice, moved: Vector) -> Matrix:
         differences = np.zeros((groups.stop - groups.start, self._height))
         rows, columns, values = self._rows, self._columns, self._values
-        group = self.group_of[columns]
+        group = self._group_of[columns]
         if len(differences) < self.count:
             here = (group >= groups.start) & (group < groups.stop)
             rows, columns, values, group = rows[here], columns[here], values[here], group[here]
         differences[group - groups.start, rows] = values * moved[columns]
         return differences
 
+    def least(self, groups: slice, sizes: Vector) -> Vector:
+        columns, group = self._inside(groups)
+        least = np.full(groups.stop - groups.start, np.inf)
+        np.minimum.at(least, group, sizes[columns])
+        return least
 
-def _confirm(stencil: Stencil, tolerances: Tolerances, claims: _Claims, rows: slice, groups: slice) -> Flags:
+    def members(self, groups: slice, chosen: Flags) -> Flags:
+        columns, group = self._inside(groups)
+        inside = np.zeros(len(self._group_of), dtype=np.bool_)
+        inside[columns] = chosen[group]
+        return inside
+
+
+def _confirm(
+    stencil: Stencil, tolerances: Tolerances, claims: _Claims, rows: slice, run: slice, groups: slice
+) -> Flags:
     """The columns of these groups that agree closely; False for all others of the run."""
-    point, seed, count = stencil.problem.point, stencil.investigation.seed, groups.stop - groups.start
-    inside = (claims.group_of >= groups.start) & (claims.group_of < groups.stop)
-    columns = np.flatnonzero(inside)
-    group, run = claims.group_of[columns] - groups.start, claims.run
-    base, shift = point[run], (_weights(len(inside), seed) * stencil.step[run])[columns]
-    points = np.empty((2 * count, len(inside)))
-    points[:] = base
-    above, below = base[columns] + shift, base[columns] - shift
-    points[group, columns] = above
-    points[group + count, columns] = below
-    values = stencil.attempt(points, run)
-    moved, least = np.zeros(len(inside)), np.full(count, np.inf)
+    base, count = stencil.problem.point[run], groups.stop - groups.start
+    shift = _weights(len(base), stencil.investigation.seed) * stencil.step[run]
+    above, below = base + shift, base - shift
+    values = stencil.attempt(claims.points(groups, base, above, below), run)
     with np.errstate(invalid="ignore", over="ignore"):
-        moved[columns] = above - below
-        np.minimum.at(least, group, (tolerances.atol[run] * np.abs(moved))[columns])
+        moved = above - below
         residual = values[:count, rows] - values[count:, rows]
-        residual -= claims.of(groups, moved)
-        allowed = _allowed(stencil.noise[rows], least[:, None])
-        inside[columns] = np.all(np.abs(residual, out=residual) <= allowed, axis=1)[group]
-    return inside
+        residual -= claims.differences(groups, moved)
+        closest = claims.least(groups, tolerances.atol[run] * np.abs(moved))
+        allowed = _allowed(stencil.noise[rows], closest[:, None])
+        return claims.members(groups, np.all(np.abs(residual, out=residual) <= allowed, axis=1))
 
 
-def _allowed(noise: Vector, closest: Matrix | float) -> Matrix:
+def _allowed(noise: Vector, closest: Matrix) -> Matrix:
     """How far off the differences may be, where `closest` is the smallest that the tolerance would excuse."""
     return np.minimum(np.maximum(_REMAINS * noise, _CLOSEST * closest), _CLOSE * closest)
 

@@ -11,7 +11,7 @@ class BudgetExhausted(BaseException):
     """The check has cost as much as it may. Like an interrupt, it is nothing that user code or a property handles."""
 
 
-@dataclass(slots=True)
+@dataclass
 class Cost:
     """Calls of user code by kind, and their limits. A batch counts as the number of its rows."""
 
@@ -24,6 +24,9 @@ class Cost:
     expected: int = 0
     """How much there will be at least, of all kinds together, as far as that is known."""
 
+    def __post_init__(self) -> None:
+        self._is_limited = self.deadline < math.inf
+
     @property
     def calls(self) -> int:
         """How often user code ran, in whatever direction."""
@@ -33,27 +36,26 @@ class Cost:
         """Announce that there will be this many more calls."""
         self.expected = self.calls + further
 
-    def afford(self, count: int) -> None:
-        """Raise `BudgetExhausted` where there is no budget for so many evaluations."""
-        if self.evaluations + count > self.most_evaluations:
+    def afford(self, count: int = 0) -> None:
+        """Raise `BudgetExhausted` where there is no time left, or no budget for so many evaluations."""
+        late = self.deadline < math.inf and time.perf_counter() > self.deadline
+        if late or self.evaluations + count > self.most_evaluations:
             raise BudgetExhausted
-        self._look_at_the_clock()
 
     def evaluate(self, count: int = 1) -> None:
         """Count evaluations; raises `BudgetExhausted` where there is no budget for them."""
-        self.afford(count)
+        if self._is_limited or self.evaluations + count > self.most_evaluations:
+            self.afford(count)
         self.evaluations += count
 
     def pull(self, count: int = 1) -> None:
         """Count vjps."""
-        self._look_at_the_clock()
+        if self._is_limited:
+            self.afford()
         self.vjps += count
 
     def push(self, count: int = 1) -> None:
         """Count jvps."""
-        self._look_at_the_clock()
+        if self._is_limited:
+            self.afford()
         self.jvps += count
-
-    def _look_at_the_clock(self) -> None:
-        if self.deadline < math.inf and time.perf_counter() > self.deadline:
-            raise BudgetExhausted

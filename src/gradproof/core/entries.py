@@ -66,8 +66,7 @@ def every_entry(investigation: Investigation, options: Options, modes: tuple[Mod
                 tolerances.learn_analytic(analytic)
                 if not (tile.settled and mode is Mode.REVERSE):
                     found[mode] += _screen(stencil, tolerances, tile, analytic)
-    judge = Judge(stencil, tolerances)
-    judged = [judge.judge(mode, Suspects.join(found[mode])) for mode in modes if found[mode]]
+    judged = [Judge(stencil, tolerances).judge(mode, Suspects.join(found[mode])) for mode in modes if found[mode]]
     return EveryEntry(judged, _seen(problem, tolerances) if options.certify else None)
 
 

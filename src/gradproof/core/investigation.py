@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -27,7 +27,7 @@ from gradproof.core.capabilities import (
 from gradproof.core.cost import Cost
 from gradproof.core.precision import NEARBY
 from gradproof.core.problem import Apply, Mode, Problem
-from gradproof.core.types import Matrix, Vector
+from gradproof.core.types import Indices, Matrix, Vector
 
 C = TypeVar("C")
 T = TypeVar("T")
@@ -35,6 +35,7 @@ T = TypeVar("T")
 ALL = slice(None)
 """Every coordinate."""
 _NOBODY: frozenset[int] = frozenset()
+_UNINSPECTED = Inspection(None, None)
 
 
 class Investigation:
@@ -44,14 +45,19 @@ class Investigation:
         """`cost` may come with limits. Making the problem was one evaluation."""
         self.problem, self.seed, self.cost = problem, seed, cost or Cost()
         self.cost.evaluations += 1
+        self.scale = problem.scale()
+        """What steps are measured in, for each input coordinate."""
+        self.cotangent, self.tangent = random_probe(problem.outputs.size, seed), random_probe(problem.inputs.size, seed)
+        self._pullback: Vector | None = None
+        self._pushforward: Vector | None = None
         self.rows: Matrix | None = None
         """The whole Jacobian by reverse mode, once it was asked for row by row."""
         self.gradients: Gradients | None = None
         """What the last plain vjp returned, where the backend can show it."""
         self.tangents: Tangents | None = None
         """The same of the last plain jvp."""
-        self._batching = problem.capability(Batching)
-        self._inspection = problem.capability(Inspection) or Inspection(None, None)
+        self._batching: Batching | None = problem.capabilities.get(Batching)
+        self._inspection: Inspection = problem.capabilities.get(Inspection, _UNINSPECTED)
         self._evaluations: dict[frozenset[int], Trust] = {}
         self._vjps, self._jvps = Trust(problem.inputs), Trust(problem.outputs)
         self._once: dict[Callable[..., Any], Any] = {}
@@ -66,48 +72,37 @@ class Investigation:
         """The result of `work(self, *arguments)`, done by whoever asks first; all ask with the same arguments."""
         if work not in self._once:
             self._once[work] = work(self, *arguments)
-        return cast(T, self._once[work])
-
-    @functools.cached_property
-    def scale(self) -> Vector:
-        """What steps are measured in, for each input coordinate."""
-        return self.problem.scale()
+        return self._once[work]
 
     # the questions that properties share: one random one each way, and its answer
 
-    @functools.cached_property
-    def cotangent(self) -> Vector:
-        return random_probe(self.problem.outputs.size, self.seed)
-
-    @functools.cached_property
-    def tangent(self) -> Vector:
-        return random_probe(self.problem.inputs.size, self.seed)
-
-    @functools.cached_property
+    @property
     def pullback(self) -> Vector:
         """vjp(cotangent)"""
-        return self.vjp(self.cotangent)
+        if self._pullback is None:
+            self._pullback = self.vjp(self.cotangent)
+        return self._pullback
 
-    @functools.cached_property
+    @property
     def pushforward(self) -> Vector:
         """jvp(tangent)"""
-        return self.jvp(self.tangent)
+        if self._pushforward is None:
+            self._pushforward = self.jvp(self.tangent)
+        return self._pushforward
 
     @property
     def is_pulled(self) -> bool:
         """Whether the shared cotangent has its answer by now."""
-        return "pullback" in self.__dict__
+        return self._pullback is not None
 
     def share_cotangent(self, cotangent: Vector) -> Vector:
         """Replace the shared random cotangent by a better one; its answer."""
-        self.__dict__.pop("pullback", None)
-        self.cotangent = cotangent
+        self.cotangent, self._pullback = cotangent, None
         return self.pullback
 
     def share_tangent(self, tangent: Vector) -> Vector:
         """Replace the shared random tangent by a better one; its answer."""
-        self.__dict__.pop("pushforward", None)
-        self.tangent = tangent
+        self.tangent, self._pushforward = tangent, None
         return self.pushforward
 
     # evaluations
@@ -117,14 +112,15 @@ class Investigation:
         self.cost.evaluate()
         return self.problem.evaluate(point)
 
-    def evaluate_many(self, rows: Matrix, run: slice = ALL) -> Matrix:
-        """F at many points, each a row. Rows may hold the coordinates of a `run` only: the others are the point's.
+    def evaluate_many(self, rows: Matrix, run: slice = ALL, outputs: slice | Indices = ALL) -> Matrix:
+        """Some outputs of F at many points, each a row. Rows may hold the coordinates of a `run` only.
 
-        In a batch, blocks that no row moves are left single: less work for the function.
+        The other coordinates are the point's. In a batch, blocks that no row moves are left single: less work for the
+        function.
         """
         batching = self._batching
         if batching is None or batching.evaluate is None or len(rows) < batching.least_evaluations:
-            return self._each(self.evaluate, self.points(rows, run), self.problem.outputs.size)
+            return self._evaluate_each(self.points(rows, run), outputs)
         blocks = self.problem.inputs.blocks
         if run is ALL:
             point = self.problem.point
@@ -132,7 +128,16 @@ class Investigation:
         else:
             rows, run = self._widened(rows, run)
             still = {k for k, block in enumerate(blocks) if not run.start <= block.start < run.stop}
-        return self._evaluate_some(batching, rows, run, frozenset(still) if len(still) < len(blocks) else _NOBODY)
+        single = frozenset(still) if len(still) < len(blocks) else _NOBODY
+        return self._evaluate_some(batching, rows, run, single)[:, outputs]
+
+    def _evaluate_each(self, points: Matrix, outputs: slice | Indices = ALL) -> Matrix:
+        """One by one; of values that are not asked for, no copy is made."""
+        first = self.evaluate(points[0])[outputs] if len(points) else self.problem.value[outputs]
+        values = np.empty((len(points), len(first)))
+        for k, point in enumerate(points):
+            values[k] = self.evaluate(point)[outputs] if k else first
+        return values
 
     def points(self, rows: Matrix, run: slice) -> Matrix:
         """The whole points, of which rows hold the coordinates of a run."""
@@ -159,7 +164,7 @@ class Investigation:
             points = self.points(asked, run)
             if still:
                 return self._evaluate_some(batching, points, ALL, _NOBODY)
-            return self._each(self.evaluate, points, self.problem.outputs.size)
+            return self._evaluate_each(points)
 
         def batched(asked: Matrix) -> Matrix:
             assert batching.evaluate is not None

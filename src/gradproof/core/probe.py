@@ -6,8 +6,9 @@ it: v_j ∝ sign_j / e_j, so that a noisy output cannot drown the others. Then t
     <v, J_num u>   and   <vjp(v), u>
 
 must agree. The signs of v do not know the errors, so by Hoeffding's inequality the numerical side is off by more than
-7.55 * sqrt(sum (v_j e_j)^2) with a probability below 1e-12. That is the threshold, not a tolerance: a single wrong entry
-of size d moves the difference by at least |v_j d u_i|, and so the threshold says how small an entry can still be seen.
+7.55 * sqrt(sum (v_j e_j)^2) with a probability below 1e-12. That is the threshold, not a tolerance: a single wrong
+entry of size d moves the difference by at least |v_j d u_i|, and so the threshold says how small an entry can still be
+seen.
 """
 
 from __future__ import annotations

@@ -57,7 +57,6 @@ class Prober:
         self.problem = problem = investigation.problem
         self.stencil = Stencil(investigation)
         self.tolerances = Tolerances(self.stencil, options)
-        self.judge = Judge(self.stencil, self.tolerances)
         self.precise = problem.coarsest_eps <= DOUBLE
         self.explicit = options.atol is not None and self.precise
         self.direction = draw_direction(self.stencil)
@@ -225,7 +224,7 @@ class Prober:
             found += [(output, column, float(row[column])) for column in dict.fromkeys(columns)]
             if len(found) >= self.options.worst:
                 break
-        judged = self.judge.judge(Mode.REVERSE, Suspects.accused(found), located=True)
+        judged = Judge(self.stencil, self.tolerances).judge(Mode.REVERSE, Suspects.accused(found), located=True)
         return Outcome([judged], self._unexplained(judged, tolerable=self._tolerable(made, pullback)), seen)
 
     @staticmethod
@@ -236,8 +235,7 @@ class Prober:
 
     def _parts(self, column: int) -> list[int]:
         """All coordinates of the element that a coordinate belongs to: they are judged by one modulus."""
-        elements = self.problem.inputs.elements
-        return np.flatnonzero(elements == elements[column]).tolist()
+        return self.problem.inputs.parts_of(np.array([column])).tolist()
 
     def _is_tolerable_push(self, pushed: Vector) -> bool:
         """Whether each output's difference may be the sum of many deviations, each within its tolerance."""
@@ -284,7 +282,7 @@ class Prober:
         accused = ~(np.abs(survey.value - pushed) <= self._bars(pushed)) | ~np.isfinite(pushed)
         if accused.any():
             suspects = Suspects.accused(list(self._locate_forward(pushed, accused)))
-            judged = self.judge.judge(Mode.FORWARD, suspects, located=True)
+            judged = Judge(self.stencil, self.tolerances).judge(Mode.FORWARD, suspects, located=True)
             tolerable = self._is_tolerable_push(pushed)
             return Outcome([judged], self._unexplained(judged, tolerable=tolerable), seen)
         return Outcome([], ["the numerical error is too large for the tolerance"], seen)

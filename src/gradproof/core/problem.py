@@ -41,6 +41,9 @@ class Mode(enum.Enum):
         return f"{self.value} mode"
 
 
+_BOTH = (Mode.REVERSE, Mode.FORWARD)
+
+
 class OutputChangedError(RuntimeError):
     """The function returned another number of outputs, another shape or another dtype than at the point itself."""
 
@@ -75,15 +78,14 @@ class Problem:
     """The spacing of the numbers that evaluations are computed in, where it is finer than that of the blocks."""
     words: Words = PLAIN
     capabilities: Mapping[type, Any] = field(default_factory=dict[type, Any])
+    modes: tuple[Mode, ...] = field(init=False)
+    """The modes that there is a derivative for."""
 
     def __post_init__(self) -> None:
         if self.vjp is None and self.jvp is None:
             raise ValueError("a Problem needs a derivative to test: give it vjp or jvp, or both")
-
-    @property
-    def modes(self) -> tuple[Mode, ...]:
-        """The modes that there is a derivative for."""
-        return tuple(mode for mode, apply in zip(Mode, (self.vjp, self.jvp), strict=True) if apply is not None)
+        modes = _BOTH if self.vjp and self.jvp else _BOTH[:1] if self.vjp else _BOTH[1:]
+        object.__setattr__(self, "modes", modes)
 
     @property
     def coarsest_eps(self) -> float:

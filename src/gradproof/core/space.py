@@ -142,14 +142,24 @@ class Space:
             eps[block.slice] = block.eps
         return eps
 
-    @functools.cached_property
-    def elements(self) -> Indices:
-        """The number of the element each coordinate belongs to."""
-        elements, count = np.empty(self.size, dtype=np.intp), 0
-        for block in self.blocks:
-            elements[block.slice] = count + np.arange(block.size) // block.parts
-            count += block.size // block.parts
-        return elements
+    def element_of(self, coordinates: Indices) -> Indices:
+        """The first coordinate of the element that each of these belongs to."""
+        first = np.array(coordinates, dtype=np.intp)
+        for block in self._pairs:
+            inside = (first >= block.start) & (first < block.stop)
+            first[inside] -= (first[inside] - block.start) % block.parts
+        return first
+
+    def parts_of(self, coordinates: Indices) -> Indices:
+        """All coordinates of the elements that these belong to, in order.
+
+        >>> z = Block(kind="input", index=0, name="", shape=(3,), parts=2, start=0, eps=2.0**-52)
+        >>> Space((z,)).parts_of(np.array([3, 4])).tolist()
+        [2, 3, 4, 5]
+        """
+        first = self.element_of(coordinates)
+        both = [first[(first >= block.start) & (first < block.stop)] + 1 for block in self._pairs]
+        return np.unique(np.concatenate([first, *both]))
 
     def block_at(self, coordinate: int) -> Block:
         return next(block for block in self.blocks if coordinate < block.stop)
@@ -196,7 +206,7 @@ class Space:
         typical = np.abs(values)
         for block in self.blocks:
             part = typical[block.slice]
-            rms = _rms(part)
+            rms = _rms(part)  # and no infinities
             if block.size > 1:
                 np.maximum(part, least * rms, out=part)
         return typical

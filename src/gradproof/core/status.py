@@ -14,9 +14,7 @@ class Status(enum.Enum):
     WRONG = "does not hold"
     RAISED = "user code raised an exception"
 
-    @property
-    def rank(self) -> int:
-        return _RANKS[self]
+    rank: int
 
-
-_RANKS = {status: rank for rank, status in enumerate(Status)}
+    def __init__(self, _: str) -> None:
+        self.rank = len(type(self).__members__)

@@ -167,7 +167,7 @@ class Stencil:
         steps = [float(self.scale[column]) * 2.0**-rung for rung in _ends(rungs(float(self.eps[column])))]
         index = np.full(4, column, dtype=np.intp)
         points, _ = self._displaced(index, np.array([steps[0], -steps[0], steps[1], -steps[1]]))
-        values = self.attempt(points)[:, outputs]
+        values = self.attempt(points, ALL, outputs)
         with np.errstate(all="ignore"):
             second = values[0::2] + values[1::2] - 2.0 * self.problem.value[outputs]
             coarse, fine = np.abs(second) / np.array(steps)[:, None]
@@ -215,7 +215,7 @@ class Stencil:
         steps = [stretch * self.scale[columns] * finest for stretch in (1.0, 3.3)]  # where one is a whole wave long
         size = self.problem.outputs.typical(self.problem.value)[outputs]
         with np.errstate(all="ignore"):
-            steepness = np.abs([self._central(columns, step)[:, outputs] for step in steps]) / size
+            steepness = np.abs([self._central(columns, step, outputs) for step in steps]) / size
             length = 1.0 / np.max(steepness, axis=(0, 2), initial=0.0, where=np.isfinite(steepness))
             length = np.maximum(length, _FEW * self.eps[columns] / finest * np.abs(self.problem.point[columns]))
         short = length < _SHORT * self.scale[columns]
@@ -226,7 +226,7 @@ class Stencil:
     def profile(self, column: int, offsets: Vector, output: int) -> tuple[Vector, Vector]:
         """One output along one coordinate: where that coordinate came to lie, and the values there."""
         points, reached = self._displaced(np.full(len(offsets), column, dtype=np.intp), offsets)
-        return reached, self.attempt(points)[:, output]
+        return reached, self.attempt(points, ALL, np.array([output], dtype=np.intp))[:, 0]
 
     def ladder(self, column: int, output: int) -> tuple[Vector, Vector, Vector]:
         """The rungs of one entry, coarse to fine: steps, extrapolated values, error bars."""
@@ -247,29 +247,29 @@ class Stencil:
         """The difference quotients of each rung, their round-off, and the rungs' relative steps."""
         sizes = [stretch * 2.0**-rung * uneven for rung, uneven in zip(rungs(eps), _UNEVEN, strict=False)]
         steps = [climb.scale[index] * size for size in sizes]
-        values = np.stack([climb.quotient(index, step)[:, outputs] for step in steps])
+        values = np.stack([climb.quotient(index, step, outputs) for step in steps])
         floors = np.stack([np.outer(1.0 / np.abs(step), self.noise[outputs]) for step in steps])
         return values, floors, sizes
 
-    def _central(self, index: Indices, step: Vector) -> Matrix:
+    def _central(self, index: Indices, step: Vector, outputs: slice | Indices) -> Matrix:
         count = len(index)
         points, reached = self._displaced(np.concatenate([index, index]), np.concatenate([step, -step]))
-        values = self.attempt(points)
+        values = self.attempt(points, ALL, outputs)
         with np.errstate(all="ignore"):
             width = _width(reached[:count] - reached[count:], 2.0 * step)
             return (values[:count] - values[count:]) / width[:, None]
 
-    def _one_sided(self, index: Indices, step: Vector) -> Matrix:
+    def _one_sided(self, index: Indices, step: Vector, outputs: slice | Indices) -> Matrix:
         points, reached = self._displaced(index, step)
-        values = self.attempt(points)
+        values = self.attempt(points, ALL, outputs)
         with np.errstate(all="ignore"):
             width = _width(reached - self.problem.point[index], step)
-            return (values - self.problem.value) / width[:, None]
+            return (values - self.problem.value[outputs]) / width[:, None]
 
-    def _beside(self, index: Indices, step: Vector) -> Matrix:
+    def _beside(self, index: Indices, step: Vector, outputs: slice | Indices) -> Matrix:
         count = len(index)
         points, reached = self._displaced(np.concatenate([index, index]), np.concatenate([2.0 * step, step]))
-        values = self.attempt(points)
+        values = self.attempt(points, ALL, outputs)
         with np.errstate(all="ignore"):
             width = _width(reached[:count] - reached[count:], step)
             return (values[:count] - values[count:]) / width[:, None]
@@ -283,21 +283,21 @@ class Stencil:
         self._round(points)
         return points, points[rows, index]
 
-    def attempt(self, rows: Matrix, run: slice = ALL) -> Matrix:
-        """Evaluations, NaN where the function refuses a point: a step too far is not a verdict.
+    def attempt(self, rows: Matrix, run: slice = ALL, outputs: slice | Indices = ALL) -> Matrix:
+        """Evaluations of some outputs, NaN where the function refuses a point: a step too far is not a verdict.
 
         Rows are points, or the coordinates of a run of them.
         """
         try:
-            return self.investigation.evaluate_many(rows, run)
+            return self.investigation.evaluate_many(rows, run, outputs)
         except OutputChangedError:
             raise
         except Exception as refusal:
             self.refusal = refusal
-        values = np.full((len(rows), self.problem.outputs.size), np.nan)
+        values = np.full((len(rows), len(self.problem.value[outputs])), np.nan)
         for row, point in zip(values, self.investigation.points(rows, run), strict=True):
             try:
-                row[:] = self.investigation.evaluate(point)
+                row[:] = self.investigation.evaluate(point)[outputs]
             except OutputChangedError:
                 raise
             except Exception as refusal:
@@ -313,7 +313,7 @@ class _Climb:
     the function changes by its own size, where that is shorter than the scale.
     """
 
-    quotient: Callable[[Indices, Vector], Matrix]
+    quotient: Callable[[Indices, Vector, slice | Indices], Matrix]
     scale: Vector
     order: int
     last_resort: bool = False

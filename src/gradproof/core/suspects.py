@@ -7,6 +7,7 @@ measured once more with other steps; and at kinks and jumps a valid subgradient 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,6 +20,8 @@ from gradproof.core.types import Flags, Indices, Matrix, Vector
 
 # Elements measured at a time, and how many are measured once something is known to be wrong.
 _BATCH, _ENOUGH = 16, 16
+# Numbers that the points of one element may come to, for as many elements at a time.
+_ROOM = 2**20
 # The second ladder's steps, relative to the first's: noise on one is not the same noise on the other.
 _STRETCH = 0.71
 # Suspects kept for judgement; beyond this the worst stay.
@@ -73,12 +76,29 @@ class Judged:
     """Whether these are only the entries that a search came upon: there may be more."""
 
 
+class _Reading(NamedTuple):
+    """What a ladder said of some outputs along some coordinates."""
+
+    columns: Indices
+    outputs: Indices
+    estimate: Estimate
+
+    def confirming(self, other: _Reading) -> _Reading:
+        """This and what another reading, of more, said of the same."""
+        rows, columns = np.searchsorted(other.columns, self.columns), np.searchsorted(other.outputs, self.outputs)
+        where = np.ix_(rows, columns)
+        same = Estimate(other.estimate.value[where], other.estimate.error[where], other.estimate.evaluations)
+        return self._replace(estimate=same & self.estimate)
+
+
 class Judge:
     """Measures suspects and judges them, by the tolerances of one Problem."""
 
     def __init__(self, stencil: Stencil, tolerances: Tolerances) -> None:
         self._stencil, self._tolerances = stencil, tolerances
-        self._elements = stencil.problem.inputs.elements
+        self._inputs = stencil.problem.inputs
+        width = max(self._inputs.size, stencil.problem.outputs.size, 1)
+        self._batch = max(1, min(_BATCH, _ROOM // width))
 
     def judge(self, mode: Mode, suspects: Suspects, *, located: bool = False) -> Judged:
         """Every suspect with its status; once something is wrong, only the worst are measured.
@@ -100,44 +120,45 @@ class Judge:
         status, queue = judged.status, self._worst_first(judged.suspects)
         measured = wrong = 0
         while measured < len(queue) and not (wrong and measured >= _ENOUGH):
-            batch = queue[measured : measured + _BATCH]
-            which = np.flatnonzero(np.isin(self._elements[judged.suspects.columns], batch))
-            self._remeasure(judged, which)
+            batch = queue[measured : measured + self._batch]
+            which = np.flatnonzero(np.isin(self._inputs.element_of(judged.suspects.columns), batch))
+            first = self._climb(judged.suspects, which)
+            self._rejudge(judged, which, first)
             doubtful = which[status[which] == Status.WRONG.rank]
             if len(doubtful):
-                self._remeasure(judged, doubtful, confirm=True)
+                second = self._climb(judged.suspects, doubtful, _STRETCH)
+                self._rejudge(judged, doubtful, second.confirming(first))
             judged.sides.update(self._excuse_kinks(judged, which[status[which] > Status.KINK.rank]))
             wrong += int((status[which] == Status.WRONG.rank).sum())
             measured += len(batch)
 
     def _worst_first(self, suspects: Suspects) -> Indices:
         """The elements of the inputs that suspects belong to."""
-        elements = self._elements
-        worst = np.zeros(elements[-1] + 1 if len(elements) else 0)
-        np.maximum.at(worst, elements[suspects.columns], suspects.excess)
-        queue = np.unique(elements[suspects.columns])
-        return queue[np.argsort(-worst[queue], kind="stable")]
+        queue, which = np.unique(self._inputs.element_of(suspects.columns), return_inverse=True)
+        worst = np.zeros(len(queue))
+        np.maximum.at(worst, which, suspects.excess)
+        return queue[np.argsort(-worst, kind="stable")]
 
-    def _remeasure(self, judged: Judged, which: Indices, *, confirm: bool = False) -> None:
-        """Replace the first-sight values of some suspects by the ladder's, and judge them.
-
-        To confirm is to climb two ladders with other steps. Both parts of a complex element are measured: they share
-        its modulus.
-        """
-        suspects, tolerances, elements = judged.suspects, self._tolerances, self._elements
-        columns = np.flatnonzero(np.isin(elements, elements[suspects.columns[which]]))
+    def _climb(self, suspects: Suspects, which: Indices, stretch: float = 1.0) -> _Reading:
+        """The full ladder along the elements of some suspects: both parts of a complex one, which share its modulus."""
+        columns = self._inputs.parts_of(suspects.columns[which])
         outputs = np.unique(suspects.rows[which])
-        sharp = tolerances.sharpness(columns, outputs)
-        estimate = self._stencil.measure(columns.tolist(), sharp, outputs)
-        if confirm:
-            estimate &= self._stencil.measure(columns.tolist(), sharp, outputs, stretch=_STRETCH)
-        at = np.searchsorted(columns, suspects.columns[which]), np.searchsorted(outputs, suspects.rows[which])
+        sharp = self._tolerances.sharpness(columns, outputs)
+        return _Reading(columns, outputs, self._stencil.measure(columns.tolist(), sharp, outputs, stretch))
+
+    def _rejudge(self, judged: Judged, which: Indices, reading: _Reading) -> None:
+        """Replace the first-sight values of some suspects by the ladder's, and judge them."""
+        suspects, tolerances, estimate = judged.suspects, self._tolerances, reading.estimate
+        at = (
+            np.searchsorted(reading.columns, suspects.columns[which]),
+            np.searchsorted(reading.outputs, suspects.rows[which]),
+        )
         rows, at_column = suspects.rows[which], suspects.columns[which]
         analytic = np.array(estimate.value)
         analytic[at] = suspects.analytic[which]
         numeric = suspects.numeric[which] = estimate.value[at]
         tolerances.learn_numeric(numeric)
-        element = elements[columns]
+        element = self._inputs.element_of(reading.columns)
         with np.errstate(all="ignore"):
             size = _modulus(estimate.value, element)[at]
             bar = _modulus(estimate.error, element)[at]

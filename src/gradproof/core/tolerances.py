@@ -22,7 +22,7 @@ class Tolerances:
     """
 
     def __init__(self, stencil: Stencil, options: Options) -> None:
-        self._stencil = stencil
+        self._stencil, self.noise = stencil, stencil.noise
         self._given = options.rtol
         # the derivative under test is computed in the blocks' own precision, whatever the stencil computes in
         inputs, outputs = stencil.problem.inputs, stencil.problem.outputs
@@ -40,6 +40,7 @@ class Tolerances:
         self.needs_largest = self._depends or options.certify
         """Whether the largest entry must be known before anything is judged or certified."""
         self._widest_bar = 0.0
+        self._sharp: bool | None = None
 
     def _relative(self, space: Space) -> Vector:
         """The relative tolerance of derivatives in a space's precision."""
@@ -63,19 +64,17 @@ class Tolerances:
         allowed = self.atol[columns] + (self.rtol[columns] + self.row_rtol[rows]) * size
         return allowed + self.noise[rows] * self.unresolvable[columns]
 
-    @property
-    def noise(self) -> Vector:
-        return self._stencil.noise
-
     @functools.cached_property
     def unresolvable(self) -> Vector:
         """Per input: times `noise`, the difference that this precision cannot see."""
         return np.zeros_like(self.atol) if self._stencil.fixed else self._stencil.unresolvable
 
-    @functools.cached_property
+    @property
     def one_step_is_sharp(self) -> bool:
         """Whether round-off of one screening step is below every tolerance."""
-        return self._stencil.fixed or bool(self.noise.max() <= self.atol.min() * self._stencil.step.min())
+        if self._sharp is None:
+            self._sharp = self._stencil.fixed or bool(self.noise.max() <= self.atol.min() * self._stencil.step.min())
+        return self._sharp
 
     def learn_numeric(self, numeric: Matrix) -> None:
         """Numerical entries: what is negligible next to the largest is excused."""

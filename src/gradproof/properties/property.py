@@ -33,7 +33,7 @@ class Property:
     order: int = 1
 
     def can_be_asked(self, problem: Problem, modes: tuple[Mode, ...], order: int = 1) -> bool:
-        """Whether it is a question about this Problem, in the modes that are asked about, and there is all it needs."""
+        """Whether it is a question about this Problem, in the modes that are asked about, with all it needs there."""
         if self.connected is not None and self.connected is not problem.connected:
             return False
         if self.needs is not None and self.needs not in problem.capabilities:
