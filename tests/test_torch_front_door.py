@@ -582,3 +582,23 @@ def test_the_helpers_put_their_inputs_back() -> None:
     with pytest.raises(OwnError):
         front.get_numerical_jacobian(throw, inputs)
     assert all(torch.equal(x, b) for x, b in zip(inputs, before, strict=True))
+
+
+def test_an_exception_while_a_failure_is_explained_does_not_hide_it() -> None:
+    calls: list[int] = []
+
+    class Tired(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+            return 3 * x
+
+        @staticmethod
+        def backward(ctx: Any, *grads: Any) -> Any:
+            calls.append(0)
+            if len(calls) > 3:
+                raise RuntimeError("tired")
+            return 2 * grads[0]
+
+    x = torch.rand(3, dtype=torch.float64, requires_grad=True)
+    with pytest.raises(GradcheckError, match="Jacobian mismatch"):
+        gradcheck(Tired.apply, (x,))

@@ -261,13 +261,10 @@ def explain(round_: Round) -> list[Finding]:
     investigation, options = round_.investigation, round_.options
     if investigation is None:
         return []
-    asked = [PROPERTIES[name] for name in EXPLANATIONS]
-    asked = [each for each in asked if each.can_be_asked(investigation.problem, options.modes)]
-    try:
-        found = [finding for each in asked for finding in each.examine(investigation, options)]
-    except MisshapenGradientError:  # which is explanation enough
-        return []
-    return [finding for finding in found if isinstance(finding, Finding)]
+    asked = [(name, PROPERTIES[name]) for name in EXPLANATIONS]
+    asked = [(name, each) for name, each in asked if each.can_be_asked(investigation.problem, options.modes)]
+    found = [finding for examined in _examined(investigation, options, asked) for finding in examined]
+    return [finding for finding in found if isinstance(finding, Finding) and finding.cause is None]
 
 
 def _raised(name: str, error: Exception) -> Finding:
@@ -327,7 +324,7 @@ def _bare(session: Session, request: Request, rounds: Sequence[Round]) -> Report
     certificates = [round_.certificate for round_ in rounds if round_.investigation is not None]
     inputs, outputs = (problems[0].inputs.blocks, problems[0].outputs.blocks) if problems else ((), ())
     jacobian = bool(request.options.properties & {"jacobian", "unused"})  # else no entry was compared
-    left_out = dict.fromkeys(sentence for round_ in rounds for sentence in _left_out(round_, request))
+    left_out = [sentence for round_ in rounds for sentence in _left_out(round_, request)]
     asked = {mode for round_ in rounds for mode in round_.options.modes}
     return Report(
         findings=tuple(sorted(findings, key=lambda f: (-f.status.rank, f.property not in EXPLANATIONS))),
@@ -341,7 +338,7 @@ def _bare(session: Session, request: Request, rounds: Sequence[Round]) -> Report
         subject=request.subject,
         inputs=inputs,
         outputs=outputs if jacobian else (),
-        not_covered=(*session.not_covered, *left_out),
+        not_covered=tuple(dict.fromkeys((*session.not_covered, *left_out))),
         notes=session.notes,
     )
 

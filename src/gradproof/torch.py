@@ -22,6 +22,7 @@ from gradproof.backends import Session, as_arguments
 from gradproof.backends.torch import jacobians
 from gradproof.backends.torch.calls import flatten_outputs
 from gradproof.backends.torch.derivative.pull import pull
+from gradproof.backends.torch.problem import LEAST_PRODUCTS
 from gradproof.backends.torch.session import comparing_session, gradcheck_session, gradgradcheck_session
 from gradproof.backends.torch.state.preserve import preserved
 from gradproof.backends.torch.tensors.strided import StridedFunction, StridedOutputs
@@ -66,7 +67,7 @@ def gradcheck(
     func: Callable[..., Any],
     inputs: Any,
     *,
-    eps: float = 1e-6,
+    eps: float = _DEFAULT_EPS,
     atol: float = 1e-5,
     rtol: float = 1e-3,
     raise_exception: bool = True,
@@ -113,7 +114,7 @@ def gradcheck(
 
 def _least_products(batched: bool) -> int:
     """From how many vjps on a batch is started: where it must be tested anyway, it is used as well."""
-    return 2 if batched else 5
+    return 2 if batched else LEAST_PRODUCTS
 
 
 def _decide(
@@ -224,7 +225,7 @@ def gradgradcheck(
     inputs: Any,
     grad_outputs: Any = None,
     *,
-    eps: float = 1e-6,
+    eps: float = _DEFAULT_EPS,
     atol: float = 1e-5,
     rtol: float = 1e-3,
     gen_non_contig_grad_outputs: bool = False,

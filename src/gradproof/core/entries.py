@@ -99,8 +99,7 @@ def _all_seen(tolerances: Tolerances, tiles: Iterator[_Tile]) -> list[_Tile]:
 
 def _seen(problem: Problem, tolerances: Tolerances) -> Seen:
     """Every entry was compared: nothing beyond the tolerance of the largest entry can have been missed."""
-    widest = tolerances.atol + tolerances.rtol * tolerances.largest
-    return Seen(tuple(float(widest[block.slice].max(initial=0.0)) for block in problem.inputs.blocks), 0.0)
+    return Seen(tuple(tolerances.widest(block.slice) for block in problem.inputs.blocks), 0.0)
 
 
 def _length(problem: Problem, options: Options) -> int:

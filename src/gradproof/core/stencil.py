@@ -176,10 +176,10 @@ class Stencil:
 
     def sides(self, columns: Sequence[int], outputs: Indices | None = None) -> tuple[Estimate, Estimate]:
         """The derivatives of each side by itself, left and right: F at the point plays no part, so jumps do not."""
-        before = self.investigation.cost.evaluations
         index = np.asarray(columns, dtype=np.intp)
         found: list[Estimate] = []
         for sign in (-1.0, 1.0):
+            before = self.investigation.cost.evaluations
             climb = _Climb(self._beside, sign * self.scale, order=1)
             parts = [
                 self._measure(climb, index[k : k + 1], float(self.eps[index[k]]), _all_or(outputs))

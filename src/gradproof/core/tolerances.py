@@ -69,6 +69,14 @@ class Tolerances:
         """Per input: times `noise`, the difference that this precision cannot see."""
         return np.zeros_like(self.atol) if self._stencil.fixed else self._stencil.unresolvable
 
+    def widest(self, columns: slice) -> float:
+        """What the largest entry seen, of any output and any of these inputs, would be excused."""
+        if columns.start == columns.stop:
+            return 0.0
+        relative = float(self.rtol[columns].max()) + float(self.row_rtol.max(initial=0.0))
+        unresolvable = float(self.noise.max(initial=0.0)) * float(self.unresolvable[columns].max())
+        return float(self.atol[columns].max()) + relative * self.largest + unresolvable
+
     @property
     def one_step_is_sharp(self) -> bool:
         """Whether round-off of one screening step is below every tolerance."""

@@ -25,7 +25,10 @@ _HEADLINES = {
     Mode.REVERSE: "Jacobian mismatch for {output} with respect to {input}",
     Mode.FORWARD: "Jacobian mismatch in forward mode for {output} with respect to {input}",
 }
-_KINK_HEADLINE = "The function has no derivative here, for {output} with respect to {input}: a kink or a jump"
+_KINK_HEADLINES = {
+    Mode.REVERSE: "The function has no derivative here, for {output} with respect to {input}: a kink or a jump",
+    Mode.FORWARD: "The same kink or jump in forward mode, for {output} with respect to {input}",
+}
 _LONE_KINK = "  This is the only entry there is: no derivative was verified, and that is no pass."
 _VERBS = {
     Status.WRONG: "differ",
@@ -94,7 +97,7 @@ def describe(problem: Problem, options: Options, judged: Judged, name: str, head
         group = guilty[(kinks == kink) & (output_of == output) & (input_of == input_)]
         entries = tuple(_entry(problem, judged, int(k)) for k in group[: options.worst])
         hint = "" if kink else _not_finite(problem, judged, group) or _hint(entries, judged, group)
-        finding = _finding(entries, judged, len(group), _KINK_HEADLINE if kink else headline)
+        finding = _finding(entries, judged, len(group), _KINK_HEADLINES[judged.mode] if kink else headline)
         finding = replace(finding, property=name, hint=hint, spots=_spots(judged, entries[0], group, options))
         yield _lone_kink(finding) if kink and _is_lone(problem) else finding
 

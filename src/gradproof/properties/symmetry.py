@@ -76,7 +76,7 @@ def _judge(
     yield Finding(
         property="symmetry",
         status=Status.WRONG,
-        input=second.block.index,
+        input=second.block.key,
         input_element=second.element,
         output=problem.outputs.place(row).block.index,
         output_element=first.element,

@@ -9,8 +9,6 @@ TORCH = Words(
     reverse="backward",
     forward="forward mode",
     cotangent="grad_output",
-    tangent="the tangent",
-    nonlinear="it must not take the absolute value of {probe}, square it, clamp it or branch on it",
     omitted="treat None as zeros, or leave materialising the zeros to autograd",
     memory_layout=(
         "grad_output need not be contiguous (y.sum().backward() makes one of stride 0): "
