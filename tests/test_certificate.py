@@ -10,7 +10,7 @@ import torch
 from array_problem import Part, findings, investigation
 from functions import custom, numbers
 
-from gradproof import Certificate, Status, Verdict, check
+from gradproof import Status, Verdict, check
 from gradproof.core.investigation import Investigation
 from gradproof.core.options import Options, Strategy
 from gradproof.core.problem import Mode
