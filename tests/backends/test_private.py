@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -232,3 +234,14 @@ def test_buffers_are_put_back(public: bool, monkeypatch: pytest.MonkeyPatch) -> 
     assert gradproof.check(module, numbers(3)).ok
     assert module.count is buffer
     assert list(dict(module.named_buffers())) == ["count"]
+
+
+def test_the_first_check_of_a_process_loads_no_symbolic_shapes() -> None:
+    """They take a second. A batch of evaluations and one of vjps are among what it does."""
+    code = (
+        "import sys, torch, gradproof.torch as g\n"
+        "x = torch.randn(60, dtype=torch.float64, generator=torch.Generator().manual_seed(0)).requires_grad_()\n"
+        "assert g.gradcheck(torch.sin, (x,))\n"
+        "assert 'sympy' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -56,7 +56,7 @@ def test_the_same_answers_have_no_finding(truth: Side | None) -> None:
     case = case_of(truth=truth)
     assert find(case) == []
     sides = 1 if truth is None else 2
-    assert (case.cost.evaluations, case.cost.vjps) == (1 + sides, 1 + sides)
+    assert (case.cost.evaluations, case.cost.vjps) == (1, 1 + sides)  # the reference says what it took to make
 
 
 @pytest.mark.parametrize("by", [0.01, -1.0, np.nan, np.inf])

@@ -143,6 +143,9 @@ class Reference(NamedTuple):
     truth: Side | None
     misfits: tuple[tuple[int | None, str], ...] = ()
     """Each with the number of its output, if it has one."""
+    evaluations: int = 0
+    vjps: int = 0
+    """The calls that it took to find all this out."""
 
 
 LACKING: dict[type, str] = {

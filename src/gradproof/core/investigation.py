@@ -42,9 +42,9 @@ class Investigation:
     """Questions to one Problem: counted, batched where that pays, and asked once where several want to know."""
 
     def __init__(self, problem: Problem, seed: int = 0, cost: Cost | None = None) -> None:
-        """`cost` may come with limits. Making the problem was one evaluation."""
+        """`cost` may come with limits. What it took to make the problem is counted."""
         self.problem, self.seed, self.cost = problem, seed, cost or Cost()
-        self.cost.evaluations += 1
+        self.cost.evaluations += problem.evaluations
         self.scale = problem.scale()
         """What steps are measured in, for each input coordinate."""
         self.cotangent, self.tangent = random_probe(problem.outputs.size, seed), random_probe(problem.inputs.size, seed)

@@ -28,18 +28,18 @@ _FURTHER, _UNITS = 4.0, 16.0
 def reference(investigation: Investigation, options: Options) -> Iterator[Finding]:
     """Every output, and every gradient for the shared cotangent."""
     known = investigation.asks(Reference)
+    investigation.cost.evaluate(known.evaluations)
+    investigation.cost.pull(known.vjps)
     for output, what in known.misfits:
         yield Finding(property="compare", status=Status.WRONG, output=output, headline=what)
     if known.misfits:
         return
     problem, cotangent, truth = investigation.problem, investigation.cotangent, known.truth
-    sides = 1 if truth is None else 2
-    investigation.cost.evaluate(sides)
     values = _Rivals(problem.outputs, problem.value, known.side.value, None if truth is None else truth.value)
     yield from values.findings("")
     if problem.connected:
         pulled = investigation.pullback
-        investigation.cost.pull(sides)
+        investigation.cost.pull(1 if truth is None else 2)
         gradients = known.side.vjp(cotangent), None if truth is None else truth.vjp(cotangent)
         yield from _Rivals(problem.inputs, pulled, *gradients).findings("the gradient of ")
 

@@ -31,14 +31,18 @@ def comparing(kernel: Call, reference: Call, seed: int) -> Problem:
 
     All its floating-point outputs count, connected or not, in its own precision.
     """
-    ours, theirs = Run(kernel), Run(reference)
+    ours = Run(kernel)
+    try:
+        theirs = Run(reference)
+    except Exception as error:
+        raise RuntimeError(f"the reference, not the function, raised {type(error).__name__}: {error}") from error
     if not ours.tensors and not theirs.tensors:
         raise NothingToCheckError("there is nothing to compare: neither function returned a tensor")
     misfits = _misfits(ours.tensors, theirs.tensors)
     if misfits:
-        compared = Reference(_nothing(ours), None, misfits)
+        compared = Reference(_nothing(ours), None, misfits, evaluations=1)
     else:
-        compared = Reference(Side(theirs.value, theirs.vjp), _truth(reference, theirs, seed))
+        compared = Reference(Side(theirs.value, theirs.vjp), _truth(reference, theirs, seed), evaluations=2, vjps=1)
     return Problem(
         inputs=ours.inputs,
         outputs=ours.outputs,

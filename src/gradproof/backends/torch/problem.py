@@ -103,6 +103,7 @@ def _assemble(
         jvp=forward.jvp,
         connected=outputs.connected,
         evaluates_in=None if wide is None else DOUBLE,
+        evaluations=2 if as_neighbours else 1,
         words=TORCH,
         capabilities={
             Omission: Omission(reverse.without, forward.without),
