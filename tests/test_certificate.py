@@ -39,7 +39,8 @@ def test_two_modes_have_one_certificate_the_weaker() -> None:
 
 
 def test_a_probe_that_gave_way_to_every_entry_misses_nothing() -> None:
-    report = check(torch.relu, torch.tensor([1.0, 0.0, -1.0], dtype=torch.float64, requires_grad=True), modes="reverse")
+    x = torch.tensor([1.0, 0.0, -1.0], dtype=torch.float64, requires_grad=True)
+    report = check(torch.relu, x, strategy="entries", modes="reverse")
     assert report.verdict is Verdict.PASS
     assert report.certificate is not None
     assert report.certificate.miss == 0.0

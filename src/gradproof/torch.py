@@ -37,6 +37,7 @@ from gradproof.results.report import Report
 __all__ = [
     "GradcheckError",
     "NonDifferentiableWarning",
+    "UnseenWarning",
     "as_sparse_gradcheck",
     "compare",
     "get_analytical_jacobian",
@@ -53,6 +54,10 @@ _PROPERTIES = DEFAULT - {"repeatability", "undefined", "dtypes", "symmetry"}
 
 class NonDifferentiableWarning(UserWarning):
     """The check passed at a kink or a jump, where the gradient is a valid subgradient."""
+
+
+class UnseenWarning(UserWarning):
+    """The check passed, but not every entry could be seen to within the tolerance: what could hide is said."""
 
 
 class GradcheckError(TorchGradcheckError):
@@ -133,6 +138,8 @@ def _decide(
             raise finding.cause
         if finding.status is Status.KINK:
             warnings.warn(str(finding), NonDifferentiableWarning, stacklevel=3)
+        elif finding.kind == "unseen":
+            warnings.warn(str(finding), UnseenWarning, stacklevel=3)
     fatal = [finding for finding in round_.findings if _is_fatal(finding)]
     if fatal and raise_exception:
         reasons = list(dict.fromkeys([*explain(round_), *fatal]))
@@ -144,7 +151,7 @@ def _is_fatal(finding: Finding) -> bool:
     """Wrong, nothing verified, or beyond torch's tolerance by numbers too noisy to call it wrong."""
     if finding.status is Status.INCONCLUSIVE and finding.entries and finding.kind != "lone kink":
         return any(entry.difference > entry.tolerance for entry in finding.entries)
-    return finding.status is not Status.KINK
+    return finding.status is not Status.KINK and finding.kind != "unseen"
 
 
 def _fit(problem: Problem, options: Options) -> Options:

@@ -227,3 +227,34 @@ def test_a_right_jacobian_costs_two_evaluations_per_coordinate() -> None:
     compare(case)
     assert case.cost.evaluations - before == 2 * 20
     assert case.problem.inputs.blocks[0].eps == DOUBLE
+
+
+# elements far smaller than their neighbours
+
+
+def spoiled(power: float, point: list[float], factor: float) -> list[Any]:
+    x = np.array(point)
+    slopes = power * np.sign(x) * np.abs(x) ** (power - 1)
+    slopes[0] *= factor
+    case = investigation(lambda x: np.abs(x) ** power, x, np.diag(slopes))
+    return every_entry(case, Options(), (Mode.REVERSE,)).judged
+
+
+@pytest.mark.parametrize(("power", "small"), [(1.5, 1e-9), (0.5, 1e-12), (-2.0, 1e-12), (1.0, 1e-200)])
+def test_an_element_far_smaller_than_the_others_gets_steps_of_its_own_size(power: float, small: float) -> None:
+    right = spoiled(power, [small, 1.0, 0.5], 1.0)
+    assert all((judged.status == Status.RIGHT.rank).all() for judged in right)
+    for factor in (1.1, 0.0, -1.0):
+        (wrong,) = spoiled(power, [small, 1.0, 0.5], factor)
+        assert (wrong.suspects.rows[0], wrong.suspects.columns[0]) == (0, 0)
+        assert wrong.status[0] == Status.WRONG.rank
+
+
+@pytest.mark.parametrize("factor", [1.0, 1.1])
+def test_what_steps_of_its_own_size_cannot_see_is_not_called_wrong(factor: float) -> None:
+    x = np.array([1e-9, 1.0, 0.5])
+    slopes = factor * 1.5 * np.sqrt(x)
+    slopes[1:] /= factor
+    case = investigation(lambda x: np.abs(x) ** 1.5 + 1.0, x, np.diag(slopes))
+    (found,) = every_entry(case, Options(), (Mode.REVERSE,)).judged
+    assert found.status.max() == Status.INCONCLUSIVE.rank

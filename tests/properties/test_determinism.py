@@ -57,7 +57,9 @@ def test_a_backward_that_changes_is_not_deterministic(at: int, input_: int, elem
 
 @pytest.mark.parametrize(("nondet_tol", "found"), [(0.0, 1), (0.4, 1), (0.6, 0)])
 def test_nondet_tol_allows_noise_up_to_its_size(nondet_tol: float, found: int) -> None:
-    assert len(find(case_with(drifting(0.5, 2)), nondet_tol=nondet_tol)) == found
+    calls = count()
+    noisy = investigation(lambda x: x, np.ones(3), vjp=lambda v: v + 0.5 * (next(calls) % 2))
+    assert len(find(noisy, nondet_tol=nondet_tol)) == found
 
 
 def test_even_round_off_between_two_backwards_is_noise() -> None:
@@ -88,3 +90,37 @@ def test_where_there_is_no_vjp_the_jvp_is_asked_twice() -> None:
     assert case.cost.vjps == 0
     steady = Investigation(dataclasses.replace(investigation(lambda x: x, np.ones(3), np.eye(3)).problem, vjp=None))
     assert find(steady, modes=(Mode.FORWARD,)) == []
+
+
+# every vjp of a check agrees with every other
+
+
+def changing(factor: Any, size: int = 3) -> Investigation:
+    """sin with a vjp that is multiplied by `factor(number of the call)`."""
+    calls = count(1)
+    x = np.linspace(0.2, 0.9, size)
+    return investigation(np.sin, x, vjp=lambda v: v * np.cos(x) * factor(next(calls)))
+
+
+@pytest.mark.parametrize("size", [1, 3, 100])
+@pytest.mark.parametrize("number", [2, 3])
+def test_one_call_that_differs_from_all_others_is_found(size: int, number: int) -> None:
+    (finding,) = find(changing(lambda n: 2.0 if n == number else 1.0, size))
+    assert (finding.property, finding.status, finding.mode) == ("determinism", Status.WRONG, Mode.REVERSE)
+    assert "not deterministic" in finding.message
+
+
+@pytest.mark.parametrize("size", [1, 3, 100])
+def test_a_new_answer_is_compared_with_the_remembered_one(size: int) -> None:
+    (finding,) = find(changing(lambda n: 1.0 if n == 1 else 2.0, size))
+    assert finding.input_element is not None
+    assert "then" in finding.message
+
+
+@pytest.mark.parametrize("size", [1, 3, 100])
+def test_noise_within_nondet_tol_is_no_change(size: int) -> None:
+    assert find(changing(lambda n: 1.0 + 1e-9 * (n % 3), size), nondet_tol=1e-8) == []
+
+
+def test_a_broken_law_is_not_taken_for_a_change() -> None:
+    assert find(investigation(np.sin, np.ones(3), vjp=lambda v: np.cos(1.0) * np.abs(v))) == []

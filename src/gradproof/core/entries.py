@@ -66,7 +66,8 @@ def every_entry(investigation: Investigation, options: Options, modes: tuple[Mod
                 tolerances.learn_analytic(analytic)
                 if not (tile.settled and mode is Mode.REVERSE):
                     found[mode] += _screen(stencil, tolerances, tile, analytic)
-    judged = [Judge(stencil, tolerances).judge(mode, Suspects.join(found[mode])) for mode in modes if found[mode]]
+                found[mode] += _straddled(stencil, tolerances, tile, analytic)
+    judged = [Judge(stencil, tolerances).judge(mode, _joined(found[mode], stencil)) for mode in modes if found[mode]]
     return EveryEntry(judged, _seen(problem, tolerances) if options.certify else None)
 
 
@@ -127,6 +128,37 @@ def _calls(problem: Problem, height: int, modes: tuple[Mode, ...]) -> int:
     return -(-outputs // height) * 2 * inputs + reverse + forward
 
 
+def _joined(found: list[Suspects], stencil: Stencil) -> Suspects:
+    """All suspects, each once: those along tiny coordinates may have been found twice."""
+    joined = Suspects.join(found)
+    return joined.unique() if stencil.tiny.any() else joined
+
+
+def _straddled(stencil: Stencil, tolerances: Tolerances, tile: _Tile, analytic: Matrix) -> list[Suspects]:
+    """Entries that do not agree with a step of the coordinate's own size, where the screening step is far longer."""
+    tiny = np.flatnonzero(stencil.tiny[tile.columns])
+    if not len(tiny):
+        return []
+    index = tiny + tile.columns.start
+    value, floor = (part[:, tile.rows].T for part in stencil.screen_tiny(index))
+    with np.errstate(all="ignore"):
+        difference = np.abs(analytic[:, tiny] - value)
+        rtol = tolerances.rtol[index] + tolerances.row_rtol[tile.rows, None]
+        tolerance = tolerances.atol[index] + rtol * np.abs(value) + floor
+        at_row, at_column = where = np.nonzero(difference > tolerance)
+        excess = np.nan_to_num(difference[where] / tolerance[where], nan=np.inf)
+    columns = tiny[at_column]
+    suspects = Suspects(
+        at_row + tile.rows.start,
+        index[at_column],
+        analytic[at_row, columns],
+        tile.numeric[at_row, columns],
+        tolerance[where],
+        excess,
+    )
+    return [suspects] if len(suspects) else []
+
+
 def _screen(stencil: Stencil, tolerances: Tolerances, tile: _Tile, analytic: Matrix) -> list[Suspects]:
     """The entries of one tile that do not agree at first sight, or that one step is too noisy to see."""
     rows, columns, numeric = tile.rows, tile.columns, tile.numeric
@@ -144,7 +176,8 @@ def _screen(stencil: Stencil, tolerances: Tolerances, tile: _Tile, analytic: Mat
         blurred = np.multiply.outer(noise, reach) > tolerance
         at_row, at_column = np.nonzero(~(difference <= tolerance) | (blurred & ((numeric != 0) | (analytic != 0))))
         where = at_row, at_column
-        excess = np.nan_to_num(difference[where] / tolerance[where], nan=np.inf)
+        # what is not measured again is wrong only beyond the round-off of its one step
+        excess = np.nan_to_num(difference[where] / (tolerance[where] + noise[at_row] * reach[at_column]), nan=np.inf)
     suspects = Suspects(
         at_row + rows.start, at_column + columns.start, analytic[where], numeric[where], tolerance[where], excess
     )

@@ -49,6 +49,7 @@ class Investigation:
         """What steps are measured in, for each input coordinate."""
         self.cotangent, self.tangent = random_probe(problem.outputs.size, seed), random_probe(problem.inputs.size, seed)
         self._pullback: Vector | None = None
+        self._shared_gradients: Gradients | None = None
         self._pushforward: Vector | None = None
         self.rows: Matrix | None = None
         """The whole Jacobian by reverse mode, once it was asked for row by row."""
@@ -81,6 +82,7 @@ class Investigation:
         """vjp(cotangent)"""
         if self._pullback is None:
             self._pullback = self.vjp(self.cotangent)
+            self._shared_gradients = self.gradients
         return self._pullback
 
     @property
@@ -208,11 +210,12 @@ class Investigation:
         return self.tangents.coordinates
 
     def some_gradients(self) -> Gradients:
-        """What some plain vjp returned, to be looked at."""
+        """What some plain vjp returned, to be looked at: that of the shared cotangent, where it was asked."""
         if self.gradients is None:
             self.vjp(self.cotangent)
-        assert self.gradients is not None, "the backend cannot show gradients"
-        return self.gradients
+        shown = self._shared_gradients or self.gradients
+        assert shown is not None, "the backend cannot show gradients"
+        return shown
 
     def some_tangents(self) -> Tangents:
         """What some plain jvp returned, to be looked at."""

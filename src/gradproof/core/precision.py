@@ -14,6 +14,9 @@ SINGLE = 2.0**-23
 HALF_OR_LESS = 2.0**-12
 """Precisions with a wider spacing than this (half and below) need steps and scales of their own."""
 
+SHORTEST = 2.0**-900
+"""Scales are no shorter than this: a step of 2**-27 of it, and what is divided by that, are ordinary numbers."""
+
 # Round-off, in units of eps.
 
 EVALUATION_ROUND_OFF = 2.0
@@ -60,6 +63,8 @@ BEND = 4.0
 """A second difference of this many times its round-off is no round-off: the function bends."""
 BEND_ALONG = 16.0
 """The same along a direction that moves many coordinates at once: round-off of many terms adds up."""
+ROUGH = 8.0
+"""Differences across a point that shrink this many times less than those of a smooth function are of a rough one."""
 APART = 2.0
 """One-sided derivatives differ if they do so by this many times their error bars."""
 CLEAR = 0.1

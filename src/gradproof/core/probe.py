@@ -54,20 +54,43 @@ class Survey:
 
     stencil: Stencil
     direction: Vector
+    order: int = 2
+    """The order of its difference quotients."""
     _rungs: list[int] = field(default_factory=list[int])
     _quotients: list[Vector] = field(default_factory=list[Vector])
     _bends: list[Vector] = field(default_factory=list[Vector])
     value: Vector = field(init=False)
     error: Vector = field(init=False)
     bent: Flags = field(init=False)
+    asked_bent: bool = False
+    """Whether the outputs on a kink were asked about all the same."""
+    hides: Vector = field(init=False)
+    """For each output, the largest lone error that the questions asked so far could have missed, times |u_i|."""
+
+    def __post_init__(self) -> None:
+        self.hides = np.full(self.stencil.problem.outputs.size, np.inf)
 
     def has(self, exponent: int) -> bool:
         return exponent in self._rungs
 
+    @property
+    def finest(self) -> int:
+        return self._rungs[-1]
+
+    def enter(self, made: Probe) -> None:
+        """Write into the ledger what a question that did not accuse has shown.
+
+        A lone error d of output j and input i moves the residual by |v_j d u_i|, which is then at most the threshold
+        and what was seen of the residual.
+        """
+        with np.errstate(divide="ignore", invalid="ignore"):
+            hidden = (made.threshold + abs(made.residual)) / np.abs(made.cotangent)
+        self.hides = np.fmin(self.hides, hidden)
+
     def climb(self, *exponents: int) -> None:
         """Take more rungs and settle again."""
         for exponent in exponents:
-            quotient, bend = self.stencil.along(self.direction, exponent)
+            quotient, bend = self.along(self.direction, exponent)
             at = sum(rung < exponent for rung in self._rungs)
             self._rungs.insert(at, exponent)
             self._quotients.insert(at, quotient)
@@ -75,16 +98,20 @@ class Survey:
         self._settle()
         self.bent = self._find_bends()
 
+    def along(self, direction: Vector, exponent: int) -> tuple[Vector, Vector]:
+        """The difference quotient along some direction by one rung, and how far the two sides bend."""
+        return self.stencil.along(direction, exponent)
+
     def _settle(self) -> None:
         noise, sizes = self.stencil.noise, [2.0**-rung for rung in self._rungs]
         if len(sizes) == 2:
             coarse, fine = self._quotients
-            correction = (fine - coarse) / ((sizes[0] / sizes[1]) ** 2 - 1.0)
+            correction = (fine - coarse) / ((sizes[0] / sizes[1]) ** self.order - 1.0)
             self.value = fine + correction
             self.error = 2.0 * np.abs(correction) + noise / sizes[1]
         else:
             floors = np.stack([noise / size for size in sizes])[:, None, :]
-            value, error = settle(np.stack(self._quotients)[:, None, :], floors, sizes, order=2)
+            value, error = settle(np.stack(self._quotients)[:, None, :], floors, sizes, order=self.order)
             self.value, self.error = value[0], error[0]
 
     def _find_bends(self) -> Flags:
@@ -93,6 +120,20 @@ class Survey:
             coarse, fine = np.abs(self._bends[-2]), np.abs(self._bends[-1])
             floor = BEND_ALONG * self.stencil.noise * 2.0 ** self._rungs[-1] + _STRAIGHT * np.abs(self.value)
             return (fine > 0.5 * coarse) & (fine > floor)
+
+
+@dataclass(slots=True)
+class SideSurvey(Survey):
+    """The derivative of one side: along a direction from the point on, or from the other side up to it (`sign` -1)."""
+
+    sign: float = 1.0
+
+    def along(self, direction: Vector, exponent: int) -> tuple[Vector, Vector]:
+        step = self.sign * 2.0**-exponent
+        problem = self.stencil.problem
+        there = self.stencil.attempt((problem.point + step * direction)[None, :])[0]
+        with np.errstate(all="ignore"):
+            return (there - problem.value) / step, np.zeros_like(there)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,13 +152,14 @@ class Probe:
         return not (math.isfinite(self.threshold) and abs(self.residual) <= self.threshold)
 
 
-def aim(survey: Survey, *, bent: bool = False) -> Vector:
+def aim(survey: Survey, *, only: Flags | None = None, bent: bool = False) -> Vector:
     """The cotangent for a survey: each output weighs what its error bar allows; outputs without a value nothing.
 
-    So do outputs on a kink or a jump along the survey, unless `bent` asks for them.
+    So do outputs on a kink or a jump along the survey, unless `bent` asks for them, and those that are not in `only`.
     """
     problem, seed = survey.stencil.problem, survey.stencil.investigation.seed
     seen = np.isfinite(survey.value) & np.isfinite(survey.error) & (bent | ~survey.bent)
+    seen = seen if only is None else seen & only
     size = np.where(seen, np.abs(survey.value), 0.0)
     # the derivative under test is no sharper than its precision, relative to the larger of its numbers
     typical = size + norm(size) / math.sqrt(len(size) or 1)

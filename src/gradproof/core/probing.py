@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -19,8 +19,8 @@ from gradproof.core.investigation import Investigation, basis
 from gradproof.core.locate import halve
 from gradproof.core.norm import norm
 from gradproof.core.options import Options
-from gradproof.core.precision import CONFIDENCE, DOUBLE, MISS, SINGLE, SUM_ROUND_OFF, UNSEEN_SHARE
-from gradproof.core.probe import Probe, Survey, aim, draw_direction, probe
+from gradproof.core.precision import BEND, CONFIDENCE, DOUBLE, MISS, SINGLE, SUM_ROUND_OFF, UNSEEN_SHARE
+from gradproof.core.probe import Probe, SideSurvey, Survey, aim, draw_direction, probe
 from gradproof.core.problem import Mode
 from gradproof.core.seen import Seen
 from gradproof.core.space import Block
@@ -32,6 +32,16 @@ from gradproof.core.types import Flags, Vector
 
 # Inputs that are looked at alone, if a joint probe does not see them.
 _LEAVES = 16
+# Questions asked along one survey at most, and outputs that get a vjp each.
+_QUESTIONS, _ROWS = 12, 64
+# An accusation is withdrawn if finer rungs take the residual to this part of it.
+_WITHDRAWN = 0.1
+# Where no tolerance is given, no output need be seen below this many times its noise.
+_FLOOR = 4.0
+# An error bar of up to this many times the round-off of the finest rung is noise, not truncation.
+_BLURRED = 2.0
+# Coordinates looked at for a kink to show.
+_SAMPLES = 8
 # Outputs up to which two rungs see well enough for torch's tolerances.
 _FEW = 20_000
 # What a probe that has climbed all it can may be short of the tolerance, and still passes: its certificate says so.
@@ -45,6 +55,8 @@ class Outcome:
     judged: list[Judged]
     unseen: list[str]
     seen: Seen | None
+    unexplained: list[str] = field(default_factory=list[str])
+    """Accusations that led to right entries only."""
     nonlinear: bool = False
     """Every entry is right, yet a sum of them is not: the derivative is not linear in its cotangent or tangent."""
 
@@ -65,6 +77,12 @@ class Prober:
         few = self.explicit and problem.outputs.size <= _FEW
         self.survey.climb(*(self._base if few else (*self._coarser[:1], *self._base)))
         self.smallest_step = float(np.abs(self.direction).min())
+        self._surveys: list[Survey] = []
+        self._questions: list[tuple[Vector, Vector]] = []
+        """Every cotangent asked, with its answer: used again with every new direction, for nothing."""
+        self._sample: list[Judged] = []
+        """An entry at a kink, of those that were verified together."""
+        self._shared = False
 
     def run(self, mode: Mode) -> Outcome:
         return self._reverse() if mode is Mode.REVERSE else self._forward()
@@ -72,40 +90,315 @@ class Prober:
     # reverse mode
 
     def _reverse(self) -> Outcome:
-        investigation, survey = self.investigation, self.survey
-        cotangent = aim(survey)
-        pullback = investigation.share_cotangent(cotangent)
-        made = probe(survey, cotangent, pullback)
-        for rung in self._coarser if self.explicit else ():
-            if made.accuses or self._sees(made, pullback):
-                break
-            if not survey.has(rung):
-                survey.climb(rung)
-                made = probe(survey, cotangent, pullback)
-        if self._finer and not (made.accuses or self._sees(made, pullback) or made.cotangent.all()):
-            survey.climb(*self._finer)
-            made, pullback = self._ask(survey)
-        seen = self._seen(made)
-        if self._sees(made, pullback) or self._sees_leaf_by_leaf(made, pullback):
-            return Outcome([], [], seen)
-        if self._affordable():
-            compared = every_entry(investigation, self.options, (Mode.REVERSE,))
-            return Outcome(
-                compared.judged, [], compared.seen, not compared.judged and self._is_nonlinear(made, pullback)
-            )
-        if not made.cotangent.all() and not made.accuses:
-            made, pullback = self._ask(survey, bent=True)
-        if self._sees(made, pullback, _SHORT) or not (self.precise or made.accuses):
-            return Outcome([], [], seen)
-        if made.accuses:
-            return self._locate(made, pullback, seen)
-        return Outcome([], [self._doubt(made)], seen)
+        """Ask until every output and every input is seen, or until something accuses."""
+        self._shared = False
+        accusation = self._look(self.survey, self._easiest_step())
+        if accusation is None:
+            accusation = self._look_at_weak_inputs()
+        if accusation is not None:
+            return self._pursue(*accusation)
+        if self._unseen_blocks() and self._affordable():  # the last resort
+            compared = every_entry(self.investigation, self.options, (Mode.REVERSE,))
+            return Outcome(compared.judged, [], compared.seen)
+        return Outcome(self._sample, self._doubts(), self._seen())
 
-    def _ask(self, survey: Survey, *, bent: bool = False) -> tuple[Probe, Vector]:
-        """Aim a cotangent of its own at a survey; the probe, and the answer to the cotangent."""
-        cotangent = aim(survey, bent=bent)
-        pullback = self.investigation.vjp(cotangent)
-        return probe(survey, cotangent, pullback), pullback
+    def _look(self, survey: Survey, step: float) -> tuple[Survey, Probe] | None:
+        """Ask about every output along a survey, the cheapest question first; an accusation, if there is one.
+
+        `step` is the smallest |u_i| of the inputs that matter. With J u known, another cotangent costs one vjp; where
+        that does not help, further rungs cost two evaluations each and no vjp.
+        """
+        self._surveys.append(survey)
+        accusation = self._again(survey) if self._questions else self._ask(survey, aim(survey))
+        asked = 0
+        while True:
+            if accusation is not None:
+                accusation = self._confirmed(survey, accusation)
+                if accusation is not None:
+                    return survey, accusation
+            missing = survey.hides > self._wanted(survey, step)
+            if not missing.any() or asked >= _QUESTIONS:
+                return None
+            asked += 1
+            question = self._question(survey, missing, step)
+            if question is None:
+                return self._look_closely(survey, missing)
+            accusation = question()
+
+    def _question(self, survey: Survey, missing: Flags, step: float) -> Callable[[], Probe | None] | None:
+        """The cheapest question along a survey that may see what is missing; None: there is no more."""
+        bent = bool((survey.bent & missing).any())
+        if self.precise and self._own_cotangent_suffices(survey, missing, step):
+            return lambda: self._ask(survey, aim(survey, only=missing))
+        if self.precise and bent and self._on_kinks(survey).any():
+            return None
+        rungs = self._further_rungs(survey, missing) if self.precise else ()  # else they tell no more
+        if rungs:
+            return lambda: self._climb(survey, rungs)
+        return (lambda: self._ask_bent(survey, missing)) if bent and not survey.asked_bent else None
+
+    def _climb(self, survey: Survey, rungs: tuple[int, ...]) -> Probe | None:
+        survey.climb(*rungs)
+        return self._again(survey)
+
+    def _ask_bent(self, survey: Survey, missing: Flags) -> Probe | None:
+        """Ask about outputs on a kink all the same, once."""
+        survey.asked_bent = True
+        return self._ask(survey, aim(survey, only=missing, bent=True))
+
+    def _look_closely(self, survey: Survey, missing: Flags) -> tuple[Survey, Probe] | None:
+        """Other directions around kinks, or a vjp for each output, where there are few."""
+        if not self.precise:
+            return None
+        special = self._on_kinks(survey)
+        if (survey.bent & missing).any() and special.any():
+            return self._look_around_kinks(survey, special)
+        return self._look_row_by_row(survey, missing) if int(missing.sum()) <= _ROWS else None
+
+    def _ask(self, survey: Survey, cotangent: Vector) -> Probe | None:
+        """Ask one cotangent; the probe if it accuses. What does not is written into the ledger."""
+        if not cotangent.any():
+            return None
+        if self._shared:
+            pullback = self.investigation.vjp(cotangent)
+        else:
+            self._shared, pullback = True, self.investigation.share_cotangent(cotangent)
+        self._questions.append((cotangent, pullback))
+        return self._entered(survey, cotangent, pullback)
+
+    def _entered(self, survey: Survey, cotangent: Vector, pullback: Vector) -> Probe | None:
+        if not survey.asked_bent and (survey.bent & (cotangent != 0)).any():
+            return None  # at a kink the two sides need not agree
+        made = probe(survey, cotangent, pullback)
+        if made.accuses:
+            return made
+        survey.enter(made)
+        return None
+
+    def _again(self, survey: Survey) -> Probe | None:
+        """Use every answer there is again, for nothing; the worst probe that accuses."""
+        made = [self._entered(survey, cotangent, pullback) for cotangent, pullback in self._questions]
+        accusing = [each for each in made if each is not None]
+        return max(accusing, key=lambda each: abs(each.residual) / each.threshold, default=None)
+
+    def _confirmed(self, survey: Survey, made: Probe) -> Probe | None:
+        """An accusation is measured again with finer rungs, and withdrawn only if the residual falls to a tenth.
+
+        Wider bars alone acquit nobody; in half precision finer rungs would acquit wrongly.
+        """
+        finer = [rung for rung in self._finer if rung > survey.finest][:2]
+        if not finer or not self.precise or not math.isfinite(made.threshold):
+            return made
+        before = survey.value, survey.error
+        survey.climb(*finer)
+        pullback = next(answer for question, answer in self._questions if question is made.cotangent)
+        again = probe(survey, made.cotangent, pullback)
+        if again.accuses:
+            return again
+        if abs(again.residual) > _WITHDRAWN * abs(made.residual):
+            survey.value, survey.error = before
+            return made
+        return self._again(survey)
+
+    def _wanted(self, survey: Survey, step: float) -> Vector:
+        """How small an error of each output must be seen, times |u_i|."""
+        if self.explicit:
+            typical = np.abs(survey.value) / norm(survey.direction)
+            rtol = float(self.tolerances.rtol.min()) + self.tolerances.row_rtol
+            return step * (float(self.tolerances.atol.min()) + rtol * np.where(np.isfinite(typical), typical, 0.0))
+        size = np.abs(np.where(np.isfinite(survey.value), survey.value, 0.0))
+        for block in self.problem.outputs.blocks:
+            part = size[block.slice]
+            np.maximum(part, norm(part) / math.sqrt(block.size or 1), out=part)
+        share = UNSEEN_SHARE * size / math.sqrt(int(np.count_nonzero(survey.direction)) or 1)
+        return np.maximum(share, _FLOOR * CONFIDENCE * self.stencil.noise * 2.0 ** max(self._base))
+
+    def _own_cotangent_suffices(self, survey: Survey, missing: Flags, step: float) -> bool:
+        """Whether a cotangent of the missing outputs alone is predicted to see half of them."""
+        usable = missing & ~survey.bent & np.isfinite(survey.error)
+        count = int(usable.sum())
+        if not count or count == len(missing):
+            return False
+        predicted = 2.0 * CONFIDENCE * math.sqrt(count) * survey.error[usable]
+        enough = predicted <= self._wanted(survey, step)[usable]
+        return 2 * int(enough.sum()) >= count and bool((predicted < 0.5 * survey.hides[usable]).any())
+
+    def _further_rungs(self, survey: Survey, missing: Flags) -> tuple[int, ...]:
+        """Two finer rungs where truncation or a bend dominates, one coarser where noise does."""
+        finer = tuple(rung for rung in self._finer if rung > survey.finest)[:2]
+        coarser = tuple(rung for rung in self._coarser if not survey.has(rung))[:1]
+        floor = self.stencil.noise[missing] * 2.0**survey.finest
+        blurred = survey.error[missing] <= _BLURRED * floor
+        return (coarser or finer) if 2 * int(blurred.sum()) > len(blurred) else (finer or coarser)
+
+    def _look_row_by_row(self, survey: Survey, missing: Flags) -> tuple[Survey, Probe] | None:
+        """A vjp for each of a few outputs."""
+        for output in np.flatnonzero(missing & np.isfinite(survey.error)):
+            accusation = self._ask(survey, basis(slice(output, output + 1), self.problem.outputs.size)[0])
+            if accusation is not None:
+                return survey, accusation
+        return None
+
+    # kinks among many
+
+    def _on_kinks(self, survey: Survey) -> Flags:
+        """The coordinates that may sit on a kink: exact zeros and ties, where not all of the survey's are."""
+        point = self.problem.point
+        _, which, counts = np.unique(point, return_inverse=True, return_counts=True)
+        special = ((point == 0) | (counts[which] > 1)) & (survey.direction != 0)
+        return special if not isinstance(survey, SideSurvey) else np.zeros_like(special)
+
+    def _look_around_kinks(self, survey: Survey, special: Flags) -> tuple[Survey, Probe] | None:
+        """The coordinates off the kinks by themselves, sharply; then those on them, by one side.
+
+        Most functions take one side's derivative at every kink (relu, abs, hinge, clamp): if the claim is that of the
+        left or of the right side for all of them together, one question verifies thousands.
+        """
+        direction = np.where(special, 0.0, survey.direction)
+        if direction.any():
+            smooth = Survey(self.stencil, direction)
+            smooth.climb(*self._base)
+            accusation = self._look(smooth, float(np.abs(direction[direction != 0]).min()))
+            if accusation is not None:
+                return accusation
+        away = np.where(special, np.abs(survey.direction), 0.0)
+        sides = [SideSurvey(self.stencil, away, order=1, sign=sign) for sign in (-1.0, 1.0)]
+        worst: list[tuple[Survey, Probe]] = []
+        for side in sides:
+            side.climb(*self._base, *self._finer[:1])
+            accusation = self._look(side, float(away[special].min()))
+            if accusation is None:
+                self._sample = self._sampled_kinks(survey, special)
+                return None
+            worst.append(accusation)
+        return min(worst, key=lambda found: abs(found[1].residual))
+
+    def _sampled_kinks(self, survey: Survey, special: Flags) -> list[Judged]:
+        """One entry at a kink of each input, judged: of many that were verified together, the report names a place."""
+        entries: list[tuple[int, int, float]] = []
+        for block in self.problem.inputs.blocks:
+            columns = block.start + np.flatnonzero(special[block.slice])
+            found = (self._kinked_entry(survey, int(column)) for column in columns[:_SAMPLES])
+            entries += next((entry for entry in found if entry), [])
+        if not entries:
+            return []
+        return [Judge(self.stencil, self.tolerances).judge(Mode.REVERSE, Suspects.accused(entries), located=True)]
+
+    def _kinked_entry(self, survey: Survey, column: int) -> list[tuple[int, int, float]]:
+        """The output that bends most along a coordinate, if any does, with the claims for it."""
+        along = np.zeros_like(survey.direction)
+        along[column] = survey.direction[column]
+        _, bend = self.stencil.along(along, survey.finest)
+        bend = np.where(np.isfinite(bend), np.abs(bend), 0.0)
+        output = int(np.argmax(bend))
+        if bend[output] <= BEND * self.stencil.noise[output] * 2.0**survey.finest:
+            return []
+        row = self._row(output)
+        return [(output, part, float(row[part])) for part in self._parts(column)]
+
+    # inputs that are weak beside others
+
+    def _steps(self) -> Iterator[tuple[Block, float]]:
+        sizes = np.abs(self.direction)
+        return ((block, float(sizes[block.slice].min())) for block in self.problem.inputs.blocks if block.size)
+
+    def _easiest_step(self) -> float:
+        return max((step for _, step in self._steps()), default=1.0)
+
+    def _look_at_weak_inputs(self) -> tuple[Survey, Probe] | None:
+        """Each input that the joint survey does not see, alone: that costs evaluations, and no vjp at first."""
+        if len(self.problem.inputs.blocks) == 1 or not self.precise:
+            return None
+        for block in self._unseen_blocks()[:_LEAVES]:
+            direction = np.zeros_like(self.direction)
+            direction[block.slice] = self.direction[block.slice]
+            survey = Survey(self.stencil, direction)
+            survey.climb(*self._base)
+            step = float(np.abs(direction[block.slice]).min())
+            accusation = self._look(survey, step)
+            if accusation is not None:
+                return accusation
+        return None
+
+    def _unseen_blocks(self) -> list[Block]:
+        """The inputs of which some output's error could still hide."""
+        return [block for block, step in self._steps() if not self._is_seen(block, step)]
+
+    def _is_seen(self, block: Block, step: float) -> bool:
+        """Whether each coordinate of an input is covered by a survey that sees every output along it."""
+        left = np.ones(block.size, dtype=np.bool_)
+        for survey in self._surveys:
+            covered = survey.direction[block.slice] != 0
+            if (covered & left).any() and not (survey.hides > self._wanted_of(survey, block, step)).any():
+                left &= ~covered
+        return not left.any()
+
+    def _wanted_of(self, survey: Survey, block: Block, step: float) -> Vector:
+        """What must be seen of one input: of its own typical entry, which the answers there are tell."""
+        wanted = self._wanted(survey, step)
+        if self.explicit or len(self.problem.inputs.blocks) == 1 or not self._questions:
+            return wanted
+        _, pullback = self._questions[0]
+        share = norm(pullback[block.slice] * self.direction[block.slice])
+        whole = norm(pullback * self.direction)
+        floor = _FLOOR * CONFIDENCE * self.stencil.noise * 2.0 ** max(self._base)
+        return np.maximum(
+            wanted * min(1.0, math.sqrt(self.problem.inputs.size / block.size) * share / (whole or 1.0)), floor
+        )
+
+    def _doubts(self) -> list[str]:
+        """What could not be seen, in words."""
+        if not self.precise:
+            return []
+        doubts: list[str] = []
+        for block in self._unseen_blocks():
+            step = float(np.abs(self.direction[block.slice]).min())
+            survey = next(each for each in reversed(self._surveys) if each.direction[block.slice].any())
+            hidden = survey.hides > _SHORT * self._wanted_of(survey, block, step)
+            if hidden.any():
+                size = float(survey.hides[hidden].max()) / step
+                doubts.append(
+                    f"an error of up to {size:.1g} could hide in {int(hidden.sum())} of {len(hidden)} outputs "
+                    f"with respect to {block.label}"
+                )
+        return doubts
+
+    def _seen(self) -> Seen:
+        """The ledger, and what the tolerance would have excused."""
+        smallest: list[float] = []
+        for block in self.problem.inputs.blocks:
+            hidden = np.full(block.size, np.inf)
+            for survey in self._surveys:
+                size = np.abs(survey.direction[block.slice])
+                with np.errstate(divide="ignore"):
+                    hidden = np.fmin(hidden, float(survey.hides.max(initial=0.0)) / size)
+            smallest.append(max(float(hidden.max()), self._excused(block)) if block.size else 0.0)
+        return Seen(tuple(smallest), MISS)
+
+    def _excused(self, block: Block) -> float:
+        """What the largest entry of an input may be off by; that entry is bounded by J u and by J^T v."""
+        if not self._questions:
+            return 0.0
+        cotangent, pullback = self._questions[0]
+        weights = np.abs(cotangent[cotangent != 0])
+        value = self.survey.value[np.isfinite(self.survey.value)]
+        by_column = float(np.abs(pullback[block.slice]).max(initial=0.0)) / float(weights.min(initial=math.inf))
+        by_row = float(np.abs(value).max(initial=0.0)) / float(np.abs(self.direction[block.slice]).min())
+        largest = min(by_column, by_row)
+        tolerances = self.tolerances
+        relative = float(tolerances.rtol[block.slice].max()) + float(tolerances.row_rtol.max(initial=0.0))
+        return float(tolerances.atol[block.slice].max()) + relative * largest
+
+    # from an accusation to a verdict
+
+    def _pursue(self, survey: Survey, made: Probe) -> Outcome:
+        """Every entry while that is affordable; else the wrong ones are located and judged."""
+        pullback = next(answer for question, answer in self._questions if question is made.cotangent)
+        if self._affordable():
+            compared = every_entry(self.investigation, self.options, (Mode.REVERSE,))
+            nonlinear = not compared.judged and self._is_nonlinear(made, pullback)
+            return Outcome(compared.judged, [], compared.seen, nonlinear=nonlinear)
+        return self._locate(survey, made, pullback)
 
     def _is_nonlinear(self, made: Probe, pullback: Vector) -> bool:
         """Whether an accusation that no entry confirms comes from a vjp that is not linear."""
@@ -129,55 +422,6 @@ class Prober:
     def _row(self, output: int) -> Vector:
         return self.investigation.vjp(basis(slice(output, output + 1), self.problem.outputs.size)[0])
 
-    def _sees(self, made: Probe, pullback: Vector, short: float = 1.0) -> bool:
-        """Whether no entry can be wrong beyond tolerance without having been noticed.
-
-        A residual beyond the threshold is never accepted, though it may be within the tolerance: two wrong
-        entries can cancel to within a tolerance easily, to within round-off hardly ever.
-        """
-        if made.accuses or not made.cotangent.all():
-            return False
-        if self.explicit:
-            gap = made.threshold / np.abs(made.cotangent)
-            return bool((gap <= short * self.smallest_step * self._row_tolerance()).all())
-        return not self._unseen(made, pullback, short)
-
-    def _unseen(self, made: Probe, pullback: Vector, short: float) -> list[Block]:
-        """The inputs of whose typical entry the probe could overlook a tenth."""
-        shares = [
-            (block, norm(pullback[block.slice] * self.direction[block.slice])) for block in self.problem.inputs.blocks
-        ]
-        return [
-            block
-            for block, share in shares
-            if block.size and not made.threshold <= short * UNSEEN_SHARE * share / math.sqrt(block.size)
-        ]
-
-    def _sees_leaf_by_leaf(self, made: Probe, pullback: Vector) -> bool:
-        """Whether the inputs that drown in a joint probe can be seen alone: gradients far smaller than others, or zero.
-
-        A bias in front of a batch norm has no influence at all. Where nothing but round-off is left, and the claim is
-        no larger than that, there is nothing more to see.
-        """
-        if made.accuses or self.explicit or not made.cotangent.all():
-            return False
-        unseen = self._unseen(made, pullback, 1.0)
-        if not self.precise:  # a claim that is round-off of the others is no claim
-            round_off = SUM_ROUND_OFF * self.problem.inputs.coarsest_eps * norm(pullback * self.direction)
-            return all(norm(pullback[block.slice] * self.direction[block.slice]) <= round_off for block in unseen)
-        return len(unseen) <= _LEAVES and all(map(self._sees_alone, unseen))
-
-    def _sees_alone(self, block: Block) -> bool:
-        direction = np.zeros_like(self.direction)
-        direction[block.slice] = self.direction[block.slice]
-        survey = Survey(self.stencil, direction)
-        survey.climb(*sorted({*self._coarser, *self._base}))
-        alone, pullback = self._ask(survey)
-        floor = 4.0 * CONFIDENCE * norm(alone.cotangent * self.stencil.noise) * 2.0 ** max(self._base)
-        share = norm(pullback[block.slice] * direction[block.slice])
-        enough = max(UNSEEN_SHARE * share / math.sqrt(block.size), floor)
-        return bool(alone.cotangent.all()) and not alone.accuses and alone.threshold <= enough
-
     def _row_tolerance(self) -> Vector:
         """What an entry of each output may be off by: atol, and rtol of that output's typical entry."""
         typical = np.abs(self.survey.value) / norm(self.direction)
@@ -185,27 +429,12 @@ class Prober:
             float(self.tolerances.atol.min()) + (float(self.tolerances.rtol.min()) + self.tolerances.row_rtol) * typical
         )
 
-    def _seen(self, made: Probe) -> Seen:
-        weights = np.abs(made.cotangent)
-        gap = max(made.threshold, abs(made.residual)) / weights.min() if weights.all() else math.inf
-        gap = math.inf if math.isnan(gap) else gap
-        sizes = np.abs(self.direction)
-        blocks = self.problem.inputs.blocks
-        return Seen(tuple(float(gap / sizes[block.slice].min(initial=math.inf)) for block in blocks), MISS)
-
     def _affordable(self) -> bool:
         n, m = self.problem.inputs.size, self.problem.outputs.size
         return n <= self.options.affordable_columns and n * m <= self.options.affordable_entries
 
-    def _doubt(self, made: Probe) -> str:
-        blind = int((made.cotangent == 0).sum())
-        if blind:
-            return f"{blind} of {len(made.cotangent)} outputs have a kink, a jump or no value along the probe"
-        return "the numerical error is too large for the tolerance, and there are too many entries to check each"
-
-    def _locate(self, made: Probe, pullback: Vector, seen: Seen) -> Outcome:
+    def _locate(self, survey: Survey, made: Probe, pullback: Vector) -> Outcome:
         """The worst entries, by halving first the outputs, then the inputs."""
-        survey = self.survey
         bars = made.cotangent * survey.error
         rest = 0.5 * (made.threshold - CONFIDENCE * norm(bars))
 
@@ -220,12 +449,13 @@ class Prober:
         found: list[tuple[int, int, float]] = []
         for output in halve(len(made.cotangent), made.residual, residual, threshold):
             row = self._row(output)
-            columns = [part for column in self._columns(output, row) for part in self._parts(column)]
+            columns = [part for column in self._columns(survey, output, row) for part in self._parts(column)]
             found += [(output, column, float(row[column])) for column in dict.fromkeys(columns)]
             if len(found) >= self.options.worst:
                 break
         judged = Judge(self.stencil, self.tolerances).judge(Mode.REVERSE, Suspects.accused(found), located=True)
-        return Outcome([judged], self._unexplained(judged, tolerable=self._tolerable(made, pullback)), seen)
+        unexplained = self._unexplained(judged, tolerable=self._tolerable(made, pullback))
+        return Outcome([judged], [], self._seen(), unexplained)
 
     @staticmethod
     def _unexplained(judged: Judged, *, tolerable: bool) -> list[str]:
@@ -244,16 +474,15 @@ class Prober:
         allowed = self._bars(pushed) + CONFIDENCE * (relative + absolute)
         return bool((np.abs(self.survey.value - pushed) <= allowed).all())
 
-    def _columns(self, output: int, row: Vector) -> Iterator[int]:
+    def _columns(self, survey: Survey, output: int, row: Vector) -> Iterator[int]:
         """The worst inputs of one output."""
-        survey, direction = self.survey, self.direction
-        rung = self._base[-1]
+        direction, rung = survey.direction, survey.finest
         bar = CONFIDENCE * float(self.stencil.noise[output] * 2.0**rung + survey.error[output])
 
         def residual(low: int, high: int) -> float:
             part = np.zeros_like(direction)
             part[low:high] = direction[low:high]
-            quotient, _ = self.stencil.along(part, rung)
+            quotient, _ = survey.along(part, rung)
             return float(quotient[output]) - float(row[low:high] @ direction[low:high])
 
         total = float(survey.value[output]) - float(row @ direction)
@@ -278,13 +507,13 @@ class Prober:
         if self._affordable():
             compared = every_entry(investigation, self.options, (Mode.FORWARD,))
             nonlinear = not compared.judged and not self._is_linear(investigation.jvp, self.direction, pushed)
-            return Outcome(compared.judged, [], compared.seen, nonlinear)
+            return Outcome(compared.judged, [], compared.seen, nonlinear=nonlinear)
         accused = ~(np.abs(survey.value - pushed) <= self._bars(pushed)) | ~np.isfinite(pushed)
         if accused.any():
             suspects = Suspects.accused(list(self._locate_forward(pushed, accused)))
             judged = Judge(self.stencil, self.tolerances).judge(Mode.FORWARD, suspects, located=True)
             tolerable = self._is_tolerable_push(pushed)
-            return Outcome([judged], self._unexplained(judged, tolerable=tolerable), seen)
+            return Outcome([judged], [], seen, self._unexplained(judged, tolerable=tolerable))
         return Outcome([], ["the numerical error is too large for the tolerance"], seen)
 
     def _bars(self, pushed: Vector) -> Vector:

@@ -21,6 +21,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+import numpy as np
+
+from gradproof.core.precision import SHORTEST
 from gradproof.core.space import Space
 from gradproof.core.types import Vector
 from gradproof.core.words import PLAIN, Words
@@ -103,4 +106,4 @@ class Problem:
         scale = self.inputs.typical(self.point)
         if not scale.all():
             scale[scale == 0] = 1.0
-        return scale
+        return np.maximum(scale, SHORTEST)

@@ -18,7 +18,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from gradproof.core.investigation import ALL, Investigation
-from gradproof.core.precision import BEND, CLEAR, EVALUATION_ROUND_OFF, HALF_OR_LESS
+from gradproof.core.precision import (
+    BEND,
+    CLEAR,
+    DOUBLE,
+    EVALUATION_ROUND_OFF,
+    HALF_OR_LESS,
+    ROUGH,
+    SHORTEST,
+)
 from gradproof.core.problem import OutputChangedError, Problem
 from gradproof.core.types import Flags, Indices, Matrix, Vector
 
@@ -29,6 +37,8 @@ Tolerance = Callable[[Matrix], Matrix]
 _UNEVEN = (1.0, 1.19, 0.87, 1.13, 0.91, 1.23, 0.83)
 # A length is short if it is less than this part of the scale; a step should be this many numbers long.
 _SHORT, _FEW = 0.125, 16.0
+# Rungs of a one-sided ladder along a direction: at a kink the sides are nearly straight.
+_SIDE_RUNGS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +130,26 @@ class Stencil:
         return self.noise[rows], (0.0 if self.fixed else 1.0) / self.step[columns]
 
     @functools.cached_property
+    def tiny(self) -> Flags:
+        """Which coordinates are shorter than the longest step along them, zeros apart: it straddles what is at zero."""
+        own = np.abs(self.problem.point)
+        longest = self.scale * 2.0 ** -rungs(float(self.eps.max(initial=DOUBLE)))[0]
+        return (own >= SHORTEST) & (own < longest) if not self.fixed else np.zeros(len(own), dtype=bool)
+
+    @functools.cached_property
+    def own_noise(self) -> Vector:
+        """`noise` of outputs that owe nothing to larger ones beside them; where they do, the ladder shows it."""
+        typical = self.problem.outputs.typical(self.problem.value)
+        with np.errstate(all="ignore"):
+            return self.noise * np.fmin(np.abs(self.problem.value) / typical, 1.0)
+
+    def screen_tiny(self, index: Indices) -> tuple[Matrix, Matrix]:
+        """One central difference for each of some tiny coordinates with a step of its own size, and its round-off."""
+        step = np.abs(self.problem.point[index]) * np.cbrt(self.eps[index])
+        with np.errstate(all="ignore"):
+            return self._central(index, step, ALL), np.multiply.outer(1.0 / step, self.own_noise)
+
+    @functools.cached_property
     def unresolvable(self) -> Vector:
         """Per input: 1 / its largest step. Times `noise`, what this precision cannot see with any step."""
         reach = 1.0 / self.scale
@@ -146,6 +176,8 @@ class Stencil:
         for climb in self._climbs():
             with np.errstate(invalid="ignore"):
                 open_ = ~np.isfinite(value) if climb.last_resort else ~(error <= tolerance(value))
+            if climb.near:
+                open_ |= self.tiny[index][:, None]
             missing = np.flatnonzero((open_ & reachable).any(axis=1))
             if climb.short and len(missing):
                 climb, missing = self._shortened(climb, index, missing, rows_of)
@@ -153,7 +185,7 @@ class Stencil:
                 rows = missing[self.eps[index[missing]] == eps]
                 new_value, new_error = self._measure(climb, index[rows], float(eps), rows_of, stretch)
                 better = ~(new_error >= error[rows])
-                if climb.short:  # it was nearer
+                if climb.short or climb.near:  # it was nearer
                     better |= _contradicts(new_value, new_error, value[rows], error[rows])
                 better &= open_[rows]
                 value[rows] = np.where(better, new_value, value[rows])
@@ -162,17 +194,46 @@ class Stencil:
             raise self.refusal
         return Estimate(value, error, self.investigation.cost.evaluations - before)
 
+    def near(self, column: int, outputs: Indices) -> Estimate:
+        """The derivative along a coordinate with steps no longer than itself, whatever longer ones say."""
+        before = self.investigation.cost.evaluations
+        climb = _Climb(self._central, np.abs(self.problem.point), order=2, near=True)
+        index = np.array([column], dtype=np.intp)
+        value, error = self._measure(climb, index, float(self.eps[column]), outputs)
+        return Estimate(value, error, self.investigation.cost.evaluations - before)
+
     def bends(self, column: int, outputs: Indices) -> bool:
         """Whether any of these outputs may have a kink or a jump along this coordinate: a cheap look before `sides`."""
-        steps = [float(self.scale[column]) * 2.0**-rung for rung in _ends(rungs(float(self.eps[column])))]
+        return bool(self._bent(column, float(self.scale[column]), self.noise[outputs], outputs).any())
+
+    def bends_near(self, column: int, outputs: Indices) -> Flags:
+        """Which of these outputs may do so within the coordinate's own size."""
+        return self._bent(column, float(abs(self.problem.point[column])), self.own_noise[outputs], outputs)
+
+    def _bent(self, column: int, scale: float, noise: Vector, outputs: Indices) -> Flags:
+        (coarse, fine), (wide, narrow), ratio = self._both_parts(column, scale, outputs)
+        with np.errstate(all="ignore"):
+            smooth = (fine <= 0.5 * ratio * coarse) | (fine <= BEND * noise)
+            # of a jump that is symmetric about F at the point, the difference across it does not shrink with the step
+            return ~(smooth & ((narrow <= 0.5 * wide) | (narrow <= BEND * noise)))
+
+    def is_rough(self, column: int, outputs: Indices) -> Flags:
+        """Along which of these outputs differences across the point do not shrink with the step as smooth ones do."""
+        (coarse, fine), (wide, narrow), ratio = self._both_parts(column, float(self.scale[column]), outputs)
+        floor = BEND * self.noise[outputs]
+        with np.errstate(all="ignore"):
+            even = (fine > ROUGH * ratio**2 * coarse) & (fine > floor)
+            return even | ((narrow > ROUGH * ratio * wide) & (narrow > floor))
+
+    def _both_parts(self, column: int, scale: float, outputs: Indices) -> tuple[Matrix, Matrix, float]:
+        """The second differences and the differences across the point, of a coarse and a fine step; their ratio."""
+        steps = [scale * 2.0**-rung for rung in _ends(rungs(float(self.eps[column])))]
         index = np.full(4, column, dtype=np.intp)
         points, _ = self._displaced(index, np.array([steps[0], -steps[0], steps[1], -steps[1]]))
         values = self.attempt(points, ALL, outputs)
         with np.errstate(all="ignore"):
             second = values[0::2] + values[1::2] - 2.0 * self.problem.value[outputs]
-            coarse, fine = np.abs(second) / np.array(steps)[:, None]
-            smooth = (fine <= 0.5 * coarse) | (fine <= BEND * self.noise[outputs] / steps[1])
-        return not bool(smooth.all())
+            return np.abs(second), np.abs(values[0::2] - values[1::2]), steps[1] / steps[0]
 
     def sides(self, columns: Sequence[int], outputs: Indices | None = None) -> tuple[Estimate, Estimate]:
         """The derivatives of each side by itself, left and right: F at the point plays no part, so jumps do not."""
@@ -189,13 +250,33 @@ class Stencil:
             found.append(Estimate(value, error, self.investigation.cost.evaluations - before))
         return found[0], found[1]
 
+    def sides_along(self, direction: Vector, outputs: Indices) -> tuple[Estimate, Estimate]:
+        """The derivatives along a direction of each side by itself, left and right."""
+        before = self.investigation.cost.evaluations
+        exponents = rungs(float(self.eps[direction != 0].max()))[:_SIDE_RUNGS]
+        sizes = [2.0**-rung * uneven for rung, uneven in zip(exponents, _UNEVEN, strict=False)]
+        floors = np.stack([self.noise[outputs][None, :] / size for size in sizes])
+        found: list[Estimate] = []
+        for sign in (-1.0, 1.0):
+            values = np.stack([self._beside_along(direction, sign * size, outputs) for size in sizes])
+            value, error = settle(values, floors, sizes, order=1)
+            found.append(Estimate(value, error, self.investigation.cost.evaluations - before))
+        return found[0], found[1]
+
+    def _beside_along(self, direction: Vector, step: float, outputs: Indices) -> Matrix:
+        points = self.problem.point + np.multiply.outer([2.0 * step, step], direction)
+        self._round(points)
+        far, near = self.attempt(points, ALL, outputs)
+        with np.errstate(all="ignore"):
+            return ((far - near) / step)[None, :]
+
     def _climbs(self) -> Iterator[_Climb]:
         """Ways to climb the ladder, from the best to the most modest."""
         own = np.abs(self.problem.point)
         own[(own == 0) | ~np.isfinite(own)] = 1.0
-        tight = np.minimum(own, self.scale)
+        tight = np.minimum(np.maximum(own, SHORTEST), self.scale)
         yield _Climb(self._central, self.scale, order=2)
-        yield _Climb(self._central, tight, order=2)
+        yield _Climb(self._central, tight, order=2, near=True)
         yield _Climb(self._central, np.minimum(1.0, self.scale), order=2)  # sin(x) at x = 1e6 varies over 1
         yield _Climb(self._central, self.scale, order=2, short=True)  # sin(1e7 x) at x = 1
         yield _Climb(self._central, 2.0**-13 * tight, order=2, last_resort=True)  # arcsin(x) at x = 1 - 1e-8
@@ -248,7 +329,12 @@ class Stencil:
         sizes = [stretch * 2.0**-rung * uneven for rung, uneven in zip(rungs(eps), _UNEVEN, strict=False)]
         steps = [climb.scale[index] * size for size in sizes]
         values = np.stack([climb.quotient(index, step, outputs) for step in steps])
-        floors = np.stack([np.outer(1.0 / np.abs(step), self.noise[outputs]) for step in steps])
+        noise = self.own_noise if climb.near else self.noise
+        with np.errstate(all="ignore"):
+            floors = np.stack([np.outer(1.0 / np.abs(step), noise[outputs]) for step in steps])
+            if climb.near:  # where nothing moved, the steps may be too short for the numbers inside the function
+                still = np.stack([np.outer(1.0 / np.abs(step), self.noise[outputs]) for step in steps])
+                floors = np.where((values == 0).all(axis=0), still, floors)
         return values, floors, sizes
 
     def _central(self, index: Indices, step: Vector, outputs: slice | Indices) -> Matrix:
@@ -310,7 +396,8 @@ class _Climb:
     """How the rungs of a ladder are taken: a difference quotient, its order, and the scale of its steps.
 
     A last resort is for columns that have no finite value otherwise. A short climb has steps of the length over which
-    the function changes by its own size, where that is shorter than the scale.
+    the function changes by its own size, where that is shorter than the scale. One that is near has steps no longer
+    than the coordinate itself, and reckons with the round-off of numbers of the output's own size.
     """
 
     quotient: Callable[[Indices, Vector, slice | Indices], Matrix]
@@ -318,6 +405,7 @@ class _Climb:
     order: int
     last_resort: bool = False
     short: bool = False
+    near: bool = False
 
 
 def _only(problem: Problem) -> float | None:

@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gradproof.core.precision import APART
+from gradproof.core.kinks import Kinks, disproved
+from gradproof.core.precision import APART, CLEAR
 from gradproof.core.problem import Mode
 from gradproof.core.status import Status
 from gradproof.core.stencil import Estimate, Stencil
@@ -48,6 +49,11 @@ class Suspects:
 
     def take(self, which: Indices) -> Suspects:
         return Suspects(*(getattr(self, name)[which] for name in self.__slots__))
+
+    def unique(self) -> Suspects:
+        """Each entry once."""
+        _, first = np.unique(self.rows * (self.columns.max() + 1) + self.columns, return_index=True)
+        return self if len(first) == len(self) else self.take(np.sort(first))
 
     @staticmethod
     def join(parts: list[Suspects]) -> Suspects:
@@ -128,9 +134,28 @@ class Judge:
             if len(doubtful):
                 second = self._climb(judged.suspects, doubtful, _STRETCH)
                 self._rejudge(judged, doubtful, second.confirming(first))
-            judged.sides.update(self._excuse_kinks(judged, which[status[which] > Status.KINK.rank]))
+            plain = self._look_closely(judged, which[status[which] > Status.KINK.rank])
+            judged.sides.update(self._excuse_kinks(judged, plain))
             wrong += int((status[which] == Status.WRONG.rank).sum())
             measured += len(batch)
+        if not wrong:
+            self._ask_jointly(judged)
+
+    def _ask_jointly(self, judged: Judged) -> None:
+        """Entries at kinks that are valid one by one, but not together, are WRONG."""
+        suspects, sides = judged.suspects, judged.sides
+        which = np.array([k for k in sides if judged.status[k] == Status.KINK.rank], dtype=np.intp)
+        if len(which) > 1:
+            left, right = (np.array([sides[int(k)][side] for k in which]) for side in range(2))
+            kinks = Kinks(
+                suspects.rows[which],
+                suspects.columns[which],
+                suspects.analytic[which],
+                left,
+                right,
+                suspects.tolerance[which],
+            )
+            judged.status[which[disproved(self._stencil, kinks)]] = Status.WRONG.rank
 
     def _worst_first(self, suspects: Suspects) -> Indices:
         """The elements of the inputs that suspects belong to."""
@@ -170,6 +195,31 @@ class Judge:
             # of what cannot be judged, that which differs most comes first
             unsure = judged.status[which] == Status.INCONCLUSIVE.rank
             suspects.excess[which] = np.nan_to_num(own / np.where(unsure, tolerance, tolerance + bar), nan=np.inf)
+
+    def _look_closely(self, judged: Judged, which: Indices) -> Indices:
+        """Look at suspects with steps of the coordinate's own size where all others straddle zero.
+
+        What these cannot exclude is not called WRONG, if the function is not smooth across zero. Returns those that
+        they do not see to be wrong: a kink at zero, which longer steps see, is no excuse for the others.
+        """
+        suspects, status = judged.suspects, judged.status
+        seen = np.zeros(len(which), dtype=bool)
+        columns = suspects.columns[which]
+        for column in np.unique(columns[self._stencil.tiny[columns]]):
+            here = which[columns == column]
+            rows = suspects.rows[here]
+            near = _first_row(self._stencil.near(int(column), rows))
+            with np.errstate(all="ignore"):
+                off = np.abs(suspects.analytic[here] - near.value)
+                excess = off - suspects.tolerance[here]
+                blurred = ~(excess > near.error) & (status[here] == Status.WRONG.rank)
+                blurred &= self._stencil.is_rough(int(column), rows)
+                clear = (excess > near.error) & (near.error <= CLEAR * off)
+                seen[columns == column] = clear & ~self._stencil.bends_near(int(column), rows)
+                wider = np.fmax(near.error, np.abs(suspects.analytic[here] - suspects.numeric[here]))
+            judged.error[here[blurred]] = wider[blurred]
+            status[here[blurred]] = Status.INCONCLUSIVE.rank
+        return which[~seen]
 
     def _excuse_kinks(self, judged: Judged, which: Indices) -> dict[int, tuple[float, float]]:
         """At kinks and jumps, call those suspects KINK that are valid subgradients, and the others WRONG.

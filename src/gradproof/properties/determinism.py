@@ -1,13 +1,18 @@
-"""The same question to the derivative twice gets the same answer."""
+"""The same question to the derivative twice gets the same answer.
+
+Every vjp of a check must agree with every other. Where one did not follow from the others, the questions asked so far
+are asked again literally: a backward that then answers otherwise changes from call to call, whatever laws it keeps.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 
-from gradproof.core.agreement import worst_difference
-from gradproof.core.investigation import Investigation
+from gradproof.core.agreement import close, worst_difference
+from gradproof.core.investigation import Investigation, basis
 from gradproof.core.options import Options
 from gradproof.core.problem import Apply, Mode
 from gradproof.core.space import Space
@@ -17,15 +22,61 @@ from gradproof.core.words import Words
 from gradproof.properties.trials import trials
 from gradproof.results.finding import Finding
 
+# Rows of the Jacobian that are asked for again, where they do not add up to what other vjps gave.
+_ROWS_AGAIN = 64
+
+
+class Change(NamedTuple):
+    """Two answers to one question."""
+
+    before: Vector
+    after: Vector
+
 
 def determinism(investigation: Investigation, options: Options) -> Iterator[Finding]:
     """Unless a trial has shown it already, apply the vjp twice; where there is none, the jvp."""
     problem, words = investigation.problem, investigation.problem.words
     if Mode.REVERSE in options.modes:
-        if not investigation.once(trials, options).exact:
-            yield from _twice(investigation.vjp, investigation.cotangent, problem.inputs, options, words)
+        made = investigation.once(trials, options)
+        found = (
+            ()
+            if made.exact
+            else tuple(_twice(investigation.vjp, investigation.cotangent, problem.inputs, options, words))
+        )
+        if not found and not made.agree:
+            change = investigation.once(changed, options)
+            found = () if change is None else (changing(problem.inputs, change, options, words),)
+        yield from found
     elif problem.vjp is None:
         yield from _twice(investigation.jvp, investigation.tangent, problem.outputs, options, words)
+
+
+def changed(investigation: Investigation, options: Options) -> Change | None:
+    """The first question asked so far that another call answers otherwise, beyond round-off and noise.
+
+    Asked through `Investigation.once`, and only where answers do not follow from one another.
+    """
+    return next(_again(investigation, options), None)
+
+
+def _again(investigation: Investigation, options: Options) -> Iterator[Change]:
+    problem = investigation.problem
+    before = investigation.pullback if investigation.is_pulled else None
+    if before is not None:
+        yield from _unlike(before, investigation.vjp(investigation.cotangent), investigation, options)
+    for cotangent, layout, answer in investigation.once(trials, options).questions:
+        yield from _unlike(answer, investigation.vjp_in(cotangent, layout), investigation, options)
+    if investigation.rows is not None and problem.outputs.size > 1:
+        rows = investigation.rows[:_ROWS_AGAIN]
+        again = investigation.vjp_many(basis(slice(0, len(rows)), problem.outputs.size))
+        for row, other in zip(rows, again, strict=True):
+            yield from _unlike(row, other, investigation, options)
+
+
+def _unlike(before: Vector, after: Vector, investigation: Investigation, options: Options) -> Iterator[Change]:
+    """Nothing, where they differ by no more than sums in another order do, as atomic operations take them."""
+    if not close(before, after, investigation.problem, options.nondet_tol):
+        yield Change(before, after)
 
 
 def _twice(apply: Apply, question: Vector, space: Space, options: Options, words: Words) -> Iterator[Finding]:
@@ -37,22 +88,30 @@ def _twice(apply: Apply, question: Vector, space: Space, options: Options, words
         noise = np.abs(first - second)
         unlike = ~((noise <= options.nondet_tol) | (first == second) | (np.isnan(first) & np.isnan(second)))
     if unlike.any():
-        worst = worst_difference(np.where(unlike, first, 0.0), np.where(unlike, second, 0.0))
-        place = space.place(worst)
-        reverse = place.block.kind != "output"
-        yield Finding(
-            property="determinism",
-            status=Status.WRONG,
-            mode=Mode.REVERSE if reverse else Mode.FORWARD,
-            input=place.block.key if reverse else None,
-            input_element=place.element if reverse else None,
-            output=None if reverse else place.block.index,
-            output_element=None if reverse else place.element,
-            headline=(
-                f"{words.rule(reverse)} is not deterministic: asked twice with the same inputs and the same "
-                f"{words.probe(reverse).removeprefix('the ')}, the {'gradient' if reverse else 'tangent'} of {place} "
-                f"was {first[worst]:.9g}, then {second[worst]:.9g} "
-                f"(difference {noise[worst]:.3g}, nondet_tol {options.nondet_tol:g})."
-            ),
-            hint=words.nondeterministic,
-        )
+        yield changing(space, Change(np.where(unlike, first, 0.0), np.where(unlike, second, 0.0)), options, words)
+
+
+def changing(space: Space, change: Change, options: Options, words: Words) -> Finding:
+    """The finding that two answers to one question differ."""
+    before, after = change
+    worst = worst_difference(before, after)
+    place = space.place(worst)
+    reverse = place.block.kind != "output"
+    with np.errstate(invalid="ignore"):
+        noise = np.abs(before[worst] - after[worst])
+    return Finding(
+        property="determinism",
+        status=Status.WRONG,
+        mode=Mode.REVERSE if reverse else Mode.FORWARD,
+        input=place.block.key if reverse else None,
+        input_element=place.element if reverse else None,
+        output=None if reverse else place.block.index,
+        output_element=None if reverse else place.element,
+        headline=(
+            f"{words.rule(reverse)} is not deterministic: asked twice with the same inputs and the same "
+            f"{words.probe(reverse).removeprefix('the ')}, the {'gradient' if reverse else 'tangent'} of {place} "
+            f"was {before[worst]:.9g}, then {after[worst]:.9g} "
+            f"(difference {noise:.3g}, nondet_tol {options.nondet_tol:g})."
+        ),
+        hint=words.nondeterministic,
+    )

@@ -61,9 +61,11 @@ def _by_probes(investigation: Investigation, options: Options) -> Iterator[Findi
             yield from describe(investigation.problem, options, judged, "jacobian", _HEADLINES[mode])
         if outcome.nonlinear:
             yield _nonlinear(mode, investigation.problem.words)
-        for doubt in outcome.unseen:
+        doubts = [("unseen", doubt) for doubt in outcome.unseen] + [("", doubt) for doubt in outcome.unexplained]
+        for kind, doubt in doubts:
             yield Finding(
                 property="jacobian",
+                kind=kind,
                 mode=mode,
                 status=Status.INCONCLUSIVE,
                 headline=f"The Jacobian could not be judged in {mode}: {doubt}.",

@@ -15,6 +15,7 @@ from gradproof.core.status import Status
 from gradproof.core.types import Vector
 from gradproof.core.words import Words
 from gradproof.properties.allowance import allowed_difference
+from gradproof.properties.determinism import Change, changed, changing
 from gradproof.properties.trials import RowSum, Trials, constant, scales, trials
 from gradproof.results.finding import Finding
 
@@ -45,7 +46,7 @@ def _take_apart(investigation: Investigation, options: Options) -> Iterator[Find
     if zero.any() or investigation.once(trials, options).agree:
         return
     first = investigation.vjp(v)
-    if not close(first, investigation.pullback, problem, slack):
+    if not close(first, investigation.pullback, problem, slack) or investigation.once(changed, options) is not None:
         return  # not even the same: that is for `determinism` to report
     slack += _NOISE * float(np.max(np.abs(first - investigation.pullback), initial=0.0, where=np.isfinite(first)))
     for factor in (-1.0, *scales(problem)):
@@ -58,7 +59,8 @@ def _take_apart(investigation: Investigation, options: Options) -> Iterator[Find
             return
     c = constant(investigation)
     got, other = investigation.vjp(v + c), investigation.vjp(c)
-    want = first + other
+    with np.errstate(over="ignore"):
+        want = first + other
     if not is_sum(got, want, max(largest_of(first), largest_of(other)), problem, 2.0 * slack):
         law = f"the sum of two values of {words.cotangent} must give the sum of the gradients"
         yield _broken(problem.inputs, want, got, law, words)
@@ -78,9 +80,17 @@ def _pushforward(investigation: Investigation, options: Options) -> Iterator[Fin
     problem, words = investigation.problem, investigation.problem.words
     u, pushed = investigation.tangent, investigation.pushforward
     large, _ = scales(problem)
-    got, want = investigation.jvp(-large * u), -large * pushed
+    got = investigation.jvp(-large * u)
+    with np.errstate(over="ignore"):
+        want = -large * pushed
     slack = options.nondet_tol
-    if not close(want, got, problem, large * slack) and close(investigation.jvp(u), pushed, problem, slack):
+    if close(want, got, problem, large * slack):
+        return
+    again = Change(pushed, investigation.jvp(u)), Change(got, investigation.jvp(-large * u))
+    changes = [change for change in again if not close(*change, problem, slack)]
+    if changes:
+        yield changing(problem.outputs, changes[0], options, words)
+    else:
         law = f"{-large:g} times {words.tangent} must give {-large:g} times the tangent of the output"
         yield _broken(problem.outputs, want, got, law, words)
 

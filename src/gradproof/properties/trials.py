@@ -5,7 +5,8 @@ answers follow from one another, so one comparison settles all questions; only i
 
     pullback = vjp(v)          the answer that everybody shares
     vjp(-s v), transposed      negation, a large scale, repeatability, memory in another order, writes to it
-    vjp(t c), expanded         a small scale, memory of stride 0; c is the same for all elements
+    vjp(t c), expanded         a small scale, memory of stride 0; c is the same for all elements. Of one output only,
+                               c is -v: the same question a third time, with no evaluation since the second
     vjp(v + c), sliced         additivity: it must be the sum; memory with gaps and an offset; c is chosen such that a
                                zero is among them
 
@@ -18,6 +19,9 @@ Where every row of the Jacobian is known, what each vjp must give is known too, 
 
 Scales are powers of two, so that in the first of them even the last bit must agree. Where another order of memory is
 another order of summation, it need not, and then it is asked in contiguous memory.
+
+Trials that do not agree are remembered with their answers: asked again literally, they tell a backward that changes
+from call to call from one that breaks a law.
 """
 
 from __future__ import annotations
@@ -42,6 +46,14 @@ _POWERS = 7
 _ARRANGED = (MemoryLayout.TRANSPOSED, MemoryLayout.CHANNELS_LAST, MemoryLayout.SLICED)
 
 
+class Question(NamedTuple):
+    """A cotangent in a memory layout, and what the vjp answered."""
+
+    cotangent: Vector
+    layout: MemoryLayout
+    answer: Vector
+
+
 class Trials(NamedTuple):
     """How the trials went."""
 
@@ -51,6 +63,8 @@ class Trials(NamedTuple):
     """All gave the expected but for round-off."""
     overwritten: tuple[str, ...]
     """What was written to meanwhile."""
+    questions: tuple[Question, ...] = ()
+    """What was asked, with its answers, if they do not agree."""
 
 
 def trials(investigation: Investigation, options: Options) -> Trials:
@@ -94,16 +108,24 @@ def _with_rows(investigation: Investigation, rows: Matrix, options: Options) -> 
     # of the other sign than the first cotangent begins with
     same = RowSum(-constant(investigation), rows, investigation, options)
     watched = investigation.watched_vjp(-large * probe.cotangent, arranged[0])
+    asked = [Question(-large * probe.cotangent, arranged[0], watched.gradient)]
     first = _Answer(probe, -large, watched.gradient)
-    answers = [_Answer(probe, 1.0, investigation.vjp_in(probe.cotangent, layout)) for layout in arranged[1:]]
+    answers = [_Answer(probe, 1.0, _ask(investigation, probe.cotangent, layout, asked)) for layout in arranged[1:]]
     expanded = _if_possible(MemoryLayout.EXPANDED, layouts)
-    answers += [_Answer(same, small, investigation.vjp_in(small * same.cotangent, expanded))]
+    answers += [_Answer(same, small, _ask(investigation, small * same.cotangent, expanded, asked))]
     if investigation.is_pulled:
         answers.append(_Answer(probe, 1.0, investigation.pullback))
     exact = first.is_exact
     agree = (exact or first.is_right) and all(answer.is_right for answer in answers)
     exact = exact or (investigation.is_pulled and first.repeats(answers[-1]))
-    return Trials(exact or (agree and _is_repeatable(investigation, large)), agree, watched.overwritten)
+    exact = exact or (agree and _is_repeatable(investigation, large))
+    return Trials(exact, agree, watched.overwritten, () if agree else tuple(asked))
+
+
+def _ask(investigation: Investigation, cotangent: Vector, layout: MemoryLayout, asked: list[Question]) -> Vector:
+    """The vjp, which is added to what was asked."""
+    asked.append(Question(cotangent, layout, investigation.vjp_in(cotangent, layout)))
+    return asked[-1].answer
 
 
 def _powers(investigation: Investigation) -> Vector:
@@ -172,6 +194,7 @@ def _with_probe(investigation: Investigation, options: Options) -> Trials:
     v, pullback = investigation.cotangent, investigation.pullback
     first = _if_possible(MemoryLayout.TRANSPOSED, layouts)
     watched = investigation.watched_vjp(-large * v, first)
+    asked = [Question(-large * v, first, watched.gradient)]
     exact = _is_multiple(watched.gradient, -large, pullback)
     problem = investigation.problem
     agree = exact or close(
@@ -179,15 +202,22 @@ def _with_probe(investigation: Investigation, options: Options) -> Trials:
     )
     if agree and not exact and first is not MemoryLayout.CONTIGUOUS:
         exact = _is_repeatable(investigation, large)
-    if agree and len(v) > 1:
+    if agree:
         c = constant(investigation)
-        expanded = investigation.vjp_in(small * c, _if_possible(MemoryLayout.EXPANDED, layouts))
+        expanded = _ask(investigation, small * c, _if_possible(MemoryLayout.EXPANDED, layouts), asked)
         parts, slack = (pullback, expanded / small), allowed_difference(investigation, options, pullback)
         slack += options.nondet_tol / small
         largest = max(map(largest_of, parts))
-        for layout in layouts & {MemoryLayout.SLICED, MemoryLayout.CHANNELS_LAST} or {MemoryLayout.CONTIGUOUS}:
-            agree &= is_sum(investigation.vjp_in(v + c, layout), parts[0] + parts[1], largest, problem, slack)
-    return Trials(exact, agree, watched.overwritten)
+        if len(v) == 1:
+            agree = close(-parts[1], pullback, problem, slack)
+        for layout in _for_sums(layouts) if len(v) > 1 else ():
+            agree &= is_sum(_ask(investigation, v + c, layout, asked), parts[0] + parts[1], largest, problem, slack)
+    return Trials(exact, agree, watched.overwritten, () if agree else tuple(asked))
+
+
+def _for_sums(layouts: frozenset[MemoryLayout]) -> frozenset[MemoryLayout]:
+    """The layouts in which sums are asked for."""
+    return layouts & {MemoryLayout.SLICED, MemoryLayout.CHANNELS_LAST} or frozenset({MemoryLayout.CONTIGUOUS})
 
 
 def _asked(investigation: Investigation, options: Options) -> tuple[tuple[float, float], frozenset[MemoryLayout]]:
