@@ -279,7 +279,7 @@ class Prober:
         for block in self.problem.inputs.blocks:
             columns = block.start + np.flatnonzero(special[block.slice])
             found = (self._kinked_entry(survey, int(column)) for column in columns[:_SAMPLES])
-            entries += next((entry for entry in found if entry), [])
+            entries += next((entry for entry in found if entry), list[tuple[int, int, float]]())
         if not entries:
             return []
         return [Judge(self.stencil, self.tolerances).judge(Mode.REVERSE, Suspects.accused(entries), located=True)]
