@@ -1,7 +1,8 @@
 """The probe strategy: one probe for the whole Jacobian, more only where it accuses or cannot see.
 
-A pass is given only for what was seen. What a probe accuses, or cannot see well enough, is taken apart: every entry
-while that is affordable, else the wrong entries are located by halving and judged one by one.
+A pass is given only for what was seen. What was not is asked again by the cheapest question that may see it, and in the
+end by every entry, while that is affordable. What a probe accuses is compared entry by entry where that is affordable,
+else the wrong entries are located by halving and judged one by one.
 """
 
 from __future__ import annotations
@@ -91,7 +92,6 @@ class Prober:
 
     def _reverse(self) -> Outcome:
         """Ask until every output and every input is seen, or until something accuses."""
-        self._shared = False
         accusation = self._look(self.survey, self._easiest_step())
         if accusation is None:
             accusation = self._look_at_weak_inputs()
