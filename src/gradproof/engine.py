@@ -39,6 +39,9 @@ observers: list[Callable[[Report], None]] = []
 """Called with every report; the pytest plugin collects them here."""
 
 
+_UNWATCHED = nullcontext()
+
+
 def _as_they_are(problem: Problem, options: Options) -> Options:
     return options
 
@@ -154,7 +157,7 @@ def _round(session: Session, request: Request, make: Callable[[], Problem], orde
         raise _nothing_to_ask(problem, options, order)
     findings: list[Finding] = []
     seen: Seen | None = None
-    with watching(investigation.cost, request.subject) if request.progress else nullcontext():
+    with watching(investigation.cost, request.subject) if request.progress else _UNWATCHED:
         for examined in _examined(investigation, options, asked):
             for found in examined:
                 if isinstance(found, Seen):

@@ -64,7 +64,7 @@ class Trust:
         question, plain = ways.witness()
         self._usable = False
         try:
-            answers = ways.batched(np.vstack([rows, question]))
+            answers = ways.batched(np.concatenate((rows, question[None, :])))
         except Exception as error:
             self._flaw = BatchFlaw(f"the batch could not run ({type(error).__name__}: {error})", error)
             return None

@@ -136,9 +136,10 @@ def _joined(found: list[Suspects], stencil: Stencil) -> Suspects:
 
 def _straddled(stencil: Stencil, tolerances: Tolerances, tile: _Tile, analytic: Matrix) -> list[Suspects]:
     """Entries that do not agree with a step of the coordinate's own size, where the screening step is far longer."""
-    tiny = np.flatnonzero(stencil.tiny[tile.columns])
-    if not len(tiny):
+    is_tiny = stencil.tiny[tile.columns]
+    if not is_tiny.any():
         return []
+    tiny = np.flatnonzero(is_tiny)
     index = tiny + tile.columns.start
     value, floor = (part[:, tile.rows].T for part in stencil.screen_tiny(index))
     with np.errstate(all="ignore"):

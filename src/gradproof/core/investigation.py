@@ -49,6 +49,7 @@ class Investigation:
         """What steps are measured in, for each input coordinate."""
         self.cotangent, self.tangent = random_probe(problem.outputs.size, seed), random_probe(problem.inputs.size, seed)
         self._pullback: Vector | None = None
+        self._pulled_after = 0
         self._shared_gradients: Gradients | None = None
         self._pushforward: Vector | None = None
         self.rows: Matrix | None = None
@@ -81,7 +82,7 @@ class Investigation:
     def pullback(self) -> Vector:
         """vjp(cotangent)"""
         if self._pullback is None:
-            self._pullback = self.vjp(self.cotangent)
+            self._pullback, self._pulled_after = self.vjp(self.cotangent), self.cost.evaluations
             self._shared_gradients = self.gradients
         return self._pullback
 
@@ -96,6 +97,11 @@ class Investigation:
     def is_pulled(self) -> bool:
         """Whether the shared cotangent has its answer by now."""
         return self._pullback is not None
+
+    @property
+    def has_moved_on(self) -> bool:
+        """Whether the function was evaluated since the shared cotangent got its answer."""
+        return self.cost.evaluations != self._pulled_after
 
     def share_cotangent(self, cotangent: Vector) -> Vector:
         """Replace the shared random cotangent by a better one; its answer."""
@@ -332,7 +338,7 @@ class Investigation:
 def basis(which: slice, size: int) -> Matrix:
     """The unit vectors of some coordinates, one in each row."""
     rows = np.zeros((which.stop - which.start, size))
-    np.fill_diagonal(rows[:, which], 1.0)
+    rows.reshape(-1)[which.start :: size + 1] = 1.0
     return rows
 
 

@@ -13,6 +13,7 @@ seen.
 
 from __future__ import annotations
 
+import bisect
 import math
 from dataclasses import dataclass, field
 
@@ -26,6 +27,8 @@ from gradproof.core.types import Flags, Vector
 
 # A second difference below this part of the derivative is no bend: extrapolation leaves as much.
 _STRAIGHT = 1e-7
+# What no error bar is below: 1 / it is a number.
+_TINY = float(np.finfo(np.float64).tiny)
 # The weight of an output with a wide error bar, relative to the sharpest one, at least.
 _LEAST_WEIGHT = 2.0**-40
 
@@ -39,8 +42,8 @@ def draw_direction(stencil: Stencil) -> Vector:
 
 def _quantised(direction: Vector, point: Vector, eps: Vector) -> Vector:
     """Rounded so that point + step * direction can be stored exactly for every step of the ladder."""
-    finest = np.zeros_like(eps)
-    for value in np.unique(eps):
+    finest = np.full_like(eps, 2.0 ** (rungs(float(eps[0]))[-1] + 1)) if len(eps) else eps
+    for value in np.unique(eps) if (eps != eps[:1]).any() else ():
         finest[eps == value] = 2.0 ** (rungs(float(value))[-1] + 1)
     _, exponent = np.frexp(np.maximum(np.abs(point), np.abs(direction)))
     quantum = np.ldexp(eps * finest, exponent)
@@ -66,6 +69,8 @@ class Survey:
     """Whether the outputs on a kink were asked about all the same."""
     hides: Vector = field(init=False)
     """For each output, the largest lone error that the questions asked so far could have missed, times |u_i|."""
+    clear_from: float = math.inf
+    """The smallest |u_i| for which no output hides an error beyond its tolerance any more."""
 
     def __post_init__(self) -> None:
         self.hides = np.full(self.stencil.problem.outputs.size, np.inf)
@@ -91,7 +96,7 @@ class Survey:
         """Take more rungs and settle again."""
         for exponent in exponents:
             quotient, bend = self.along(self.direction, exponent)
-            at = sum(rung < exponent for rung in self._rungs)
+            at = bisect.bisect_left(self._rungs, exponent)
             self._rungs.insert(at, exponent)
             self._quotients.insert(at, quotient)
             self._bends.insert(at, bend)
@@ -163,7 +168,7 @@ def aim(survey: Survey, *, only: Flags | None = None, bent: bool = False) -> Vec
     size = np.where(seen, np.abs(survey.value), 0.0)
     # the derivative under test is no sharper than its precision, relative to the larger of its numbers
     typical = size + norm(size) / math.sqrt(len(size) or 1)
-    floor = survey.stencil.noise + problem.coarsest_eps * typical + np.finfo(np.float64).tiny
+    floor = survey.stencil.noise + problem.coarsest_eps * typical + _TINY
     bars = np.where(seen, survey.error + floor, np.inf)
     smallest = bars.min(initial=np.inf)
     if not math.isfinite(smallest):

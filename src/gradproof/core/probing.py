@@ -77,7 +77,9 @@ class Prober:
         self._coarser, self._base, self._finer = _ladder(float(self.stencil.eps.max()))
         few = self.explicit and problem.outputs.size <= _FEW
         self.survey.climb(*(self._base if few else (*self._coarser[:1], *self._base)))
-        self.smallest_step = float(np.abs(self.direction).min())
+        self._steps = self._smallest_steps()
+        """The smallest |u_i| of each input."""
+        self.smallest_step = min([step for _, step in self._steps], default=1.0)
         self._surveys: list[Survey] = []
         self._questions: list[tuple[Vector, Vector]] = []
         """Every cotangent asked, with its answer: used again with every new direction, for nothing."""
@@ -97,10 +99,11 @@ class Prober:
             accusation = self._look_at_weak_inputs()
         if accusation is not None:
             return self._pursue(*accusation)
-        if self._unseen_blocks() and self._affordable():  # the last resort
+        unseen = self._unseen_blocks()
+        if unseen and self._affordable():  # the last resort
             compared = every_entry(self.investigation, self.options, (Mode.REVERSE,))
             return Outcome(compared.judged, [], compared.seen)
-        return Outcome(self._sample, self._doubts(), self._seen())
+        return Outcome(self._sample, self._doubts(unseen), self._seen() if self.options.certify else None)
 
     def _look(self, survey: Survey, step: float) -> tuple[Survey, Probe] | None:
         """Ask about every output along a survey, the cheapest question first; an accusation, if there is one.
@@ -117,7 +120,10 @@ class Prober:
                 if accusation is not None:
                     return survey, accusation
             missing = survey.hides > self._wanted(survey, step)
-            if not missing.any() or asked >= _QUESTIONS:
+            if not missing.any():
+                survey.clear_from = step
+                return None
+            if asked >= _QUESTIONS:
                 return None
             asked += 1
             question = self._question(survey, missing, step)
@@ -298,12 +304,12 @@ class Prober:
 
     # inputs that are weak beside others
 
-    def _steps(self) -> Iterator[tuple[Block, float]]:
+    def _smallest_steps(self) -> list[tuple[Block, float]]:
         sizes = np.abs(self.direction)
-        return ((block, float(sizes[block.slice].min())) for block in self.problem.inputs.blocks if block.size)
+        return [(block, float(sizes[block.slice].min())) for block in self.problem.inputs.blocks if block.size]
 
     def _easiest_step(self) -> float:
-        return max((step for _, step in self._steps()), default=1.0)
+        return max([step for _, step in self._steps], default=1.0)
 
     def _look_at_weak_inputs(self) -> tuple[Survey, Probe] | None:
         """Each input that the joint survey does not see, alone: that costs evaluations, and no vjp at first."""
@@ -322,10 +328,12 @@ class Prober:
 
     def _unseen_blocks(self) -> list[Block]:
         """The inputs of which some output's error could still hide."""
-        return [block for block, step in self._steps() if not self._is_seen(block, step)]
+        return [block for block, step in self._steps if not self._is_seen(block, step)]
 
     def _is_seen(self, block: Block, step: float) -> bool:
         """Whether each coordinate of an input is covered by a survey that sees every output along it."""
+        if self.explicit and self.survey.clear_from <= step:
+            return True  # nearly always: the first survey moves every coordinate
         left = np.ones(block.size, dtype=np.bool_)
         for survey in self._surveys:
             covered = survey.direction[block.slice] != 0
@@ -346,12 +354,12 @@ class Prober:
             wanted * min(1.0, math.sqrt(self.problem.inputs.size / block.size) * share / (whole or 1.0)), floor
         )
 
-    def _doubts(self) -> list[str]:
-        """What could not be seen, in words."""
+    def _doubts(self, unseen: list[Block]) -> list[str]:
+        """What could not be seen of these inputs, in words."""
         if not self.precise:
             return []
         doubts: list[str] = []
-        for block in self._unseen_blocks():
+        for block in unseen:
             step = float(np.abs(self.direction[block.slice]).min())
             survey = next(each for each in reversed(self._surveys) if each.direction[block.slice].any())
             hidden = survey.hides > _SHORT * self._wanted_of(survey, block, step)

@@ -127,9 +127,10 @@ class Space:
 
     def __post_init__(self) -> None:
         blocks = self.blocks
+        eps = [block.eps for block in blocks] or [DOUBLE]
         object.__setattr__(self, "size", blocks[-1].stop if blocks else 0)
-        object.__setattr__(self, "coarsest_eps", max([block.eps for block in blocks], default=DOUBLE))
-        object.__setattr__(self, "finest_eps", min([block.eps for block in blocks], default=DOUBLE))
+        object.__setattr__(self, "coarsest_eps", max(eps))
+        object.__setattr__(self, "finest_eps", min(eps))
         object.__setattr__(self, "_pairs", tuple([block for block in blocks if block.parts == 2]))
 
     @functools.cached_property

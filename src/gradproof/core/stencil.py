@@ -119,7 +119,8 @@ class Stencil:
     def along(self, direction: Vector, rung: int) -> tuple[Vector, Vector]:
         """The central difference along a direction with step 2**-rung, and how far the two sides bend: second/step."""
         step = 2.0**-rung
-        points = np.stack([self.problem.point + step * direction, self.problem.point - step * direction])
+        shift, points = step * direction, np.empty((2, len(direction)))
+        points[0], points[1] = self.problem.point + shift, self.problem.point - shift
         self._round(points)
         above, below = self.attempt(points)
         with np.errstate(all="ignore"):

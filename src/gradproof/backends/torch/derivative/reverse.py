@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import torch
@@ -29,6 +27,7 @@ class Reverse:
 
     def __init__(self, point: Point, outputs: Outputs) -> None:
         self._point, self._outputs = point, outputs
+        self._hand_written = hand_written(outputs.tensors)
 
     def inspect(self, cotangent: Vector) -> Gradients:
         """The gradients, to be looked at."""
@@ -59,7 +58,7 @@ class Reverse:
         """The same with a watch on the cotangents, on the inputs and on what hand-written Functions saved."""
         cotangents = self._arrange(cotangent, layout)
         named = zip(map(cotangent_of, self._outputs.space.blocks), cotangents, strict=True)
-        watch = Watch([*named, *self._saved])
+        watch = Watch([*named, *self._saved()])
         try:
             gradient = self._point.gather(pull(self._outputs.tensors, self._point.tensors, cotangents))
             overwritten = [leaf.block.label for leaf in self._point.overwritten()]
@@ -103,12 +102,9 @@ class Reverse:
         if self._hand_written:
             self._point.restore()
 
-    @functools.cached_property
-    def _hand_written(self) -> list[Any]:
-        return hand_written(self._outputs.tensors)
-
-    @functools.cached_property
     def _saved(self) -> list[tuple[str, torch.Tensor]]:
         """What hand-written Functions saved, but for inputs, which are looked at anyway."""
+        if not self._hand_written:
+            return []
         inputs = [memory_of(tensor) for tensor in self._point.tensors]
         return [(name, tensor) for name, tensor in saved_tensors(self._hand_written) if memory_of(tensor) not in inputs]

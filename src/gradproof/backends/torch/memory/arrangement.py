@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 
 import torch
@@ -16,11 +17,15 @@ _GAP = 3.0
 
 def possible(outputs: Sequence[torch.Tensor]) -> frozenset[MemoryLayout]:
     """The memory layouts that make a difference for some output."""
-    shapes = [output for output in outputs if output.numel() > 1 and has_memory(output)]
+    return _for_shapes(tuple([output.shape for output in outputs if output.numel() > 1 and has_memory(output)]))
+
+
+@functools.lru_cache(maxsize=256)
+def _for_shapes(shapes: tuple[torch.Size, ...]) -> frozenset[MemoryLayout]:
     found = {MemoryLayout.SLICED, MemoryLayout.EXPANDED} if shapes else set[MemoryLayout]()
-    if any(sum(size > 1 for size in output.shape) > 1 for output in shapes):
+    if any(sum(size > 1 for size in shape) > 1 for shape in shapes):
         found.add(MemoryLayout.TRANSPOSED)
-    if any(output.dim() in _CHANNELS_LAST for output in shapes):
+    if any(len(shape) in _CHANNELS_LAST for shape in shapes):
         found.add(MemoryLayout.CHANNELS_LAST)
     return frozenset(found)
 
