@@ -215,7 +215,7 @@ def _confirm(
         residual -= claims.differences(groups, moved)
         closest = claims.least(groups, tolerances.atol[run] * np.abs(moved))
         allowed = _allowed(stencil.noise[rows], closest[:, None])
-        return claims.members(groups, (np.abs(residual, out=residual) <= allowed).all(axis=1))
+        return claims.members(groups, np.logical_and.reduce(np.abs(residual, out=residual) <= allowed, axis=1))
 
 
 def _allowed(noise: Vector, closest: Matrix) -> Matrix:

@@ -18,7 +18,7 @@ def norm(values: Vector) -> float:
     >>> norm(np.array([3e-200, 4e-200]))
     5e-200
     """
-    total = np.vdot(values, values).item()
+    total = float(values.dot(values))
     if _TINY < total < math.inf:
         return math.sqrt(total)
     largest = float(np.abs(values).max(initial=0.0))

@@ -17,6 +17,9 @@ from torch.masked import MaskedTensor
 from gradproof.core.capabilities import Form
 from gradproof.core.types import Matrix, Vector
 
+NUMPY = frozenset({torch.float64, torch.float32, torch.float16, torch.complex128, torch.complex64})
+"""The dtypes that NumPy has too."""
+
 
 def read(tensor: torch.Tensor) -> Vector:
     """The coordinates of a tensor. They may share its memory."""

@@ -13,7 +13,7 @@ import torch
 
 from gradproof.backends.calls import Call
 from gradproof.backends.torch.private import masked_parts
-from gradproof.backends.torch.tensors.coordinates import build, read
+from gradproof.backends.torch.tensors.coordinates import NUMPY, build, read
 from gradproof.backends.torch.tensors.frames import (
     Frame,
     MaskedFrame,
@@ -127,9 +127,6 @@ class SparseStandIn(StandIn):
         self.memory.copy_(self._original)
 
 
-_NUMPY = {torch.float64, torch.float32, torch.float16, torch.complex128, torch.complex64}
-
-
 def make_leaf(tensor: torch.Tensor, position: int, block: Block, frame: Frame) -> Leaf:
     """The leaf that suits a tensor's memory."""
     if isinstance(frame, PackedFrame):
@@ -139,7 +136,7 @@ def make_leaf(tensor: torch.Tensor, position: int, block: Block, frame: Frame) -
     if isinstance(frame, MaskedFrame):
         return MaskedLeaf(tensor, position, block, frame, masked_parts()(tensor)[0])
     memory = values_of(tensor) if isinstance(frame, PatternFrame) else tensor.data
-    plain = memory.is_cpu and memory.dtype in _NUMPY and not (memory.is_conj() or memory.is_neg())
+    plain = memory.is_cpu and memory.dtype in NUMPY and not (memory.is_conj() or memory.is_neg())
     kind = ArrayLeaf if plain else Leaf
     return kind(tensor, position, block, frame, memory)
 
