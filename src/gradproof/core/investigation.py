@@ -47,7 +47,9 @@ class Investigation:
         self.cost.evaluations += problem.evaluations
         self.scale = problem.scale()
         """What steps are measured in, for each input coordinate."""
-        self.cotangent, self.tangent = random_probe(problem.outputs.size, seed), random_probe(problem.inputs.size, seed)
+        self._drawn: dict[tuple[int, int], Vector] = {}
+        self._cotangent: Vector | None = None
+        self._tangent: Vector | None = None
         self._pullback: Vector | None = None
         self._pulled_after = 0
         self._shared_gradients: Gradients | None = None
@@ -78,6 +80,22 @@ class Investigation:
 
     # the questions that properties share: one random one each way, and its answer
 
+    def draw(self, size: int, further: int = 0) -> Vector:
+        """Random signs and magnitudes by this investigation's seed, or by one `further` on; each is drawn once."""
+        if (size, further) not in self._drawn:
+            self._drawn[size, further] = random_probe(size, self.seed + further)
+        return self._drawn[size, further]
+
+    @property
+    def cotangent(self) -> Vector:
+        """The random cotangent that properties share."""
+        return self.draw(self.problem.outputs.size) if self._cotangent is None else self._cotangent
+
+    @property
+    def tangent(self) -> Vector:
+        """The random tangent that properties share."""
+        return self.draw(self.problem.inputs.size) if self._tangent is None else self._tangent
+
     @property
     def pullback(self) -> Vector:
         """vjp(cotangent)"""
@@ -105,12 +123,12 @@ class Investigation:
 
     def share_cotangent(self, cotangent: Vector) -> Vector:
         """Replace the shared random cotangent by a better one; its answer."""
-        self.cotangent, self._pullback = cotangent, None
+        self._cotangent, self._pullback = cotangent, None
         return self.pullback
 
     def share_tangent(self, tangent: Vector) -> Vector:
         """Replace the shared random tangent by a better one; its answer."""
-        self.tangent, self._pushforward = tangent, None
+        self._tangent, self._pushforward = tangent, None
         return self.pushforward
 
     # evaluations
@@ -187,7 +205,7 @@ class Investigation:
         """The coordinates of a run, each moved a little but for the blocks that are still, and the value there."""
         problem = self.problem
         point = problem.point.copy()
-        point[run] += NEARBY * self.scale[run] * random_probe(problem.inputs.size, self.seed)[run]
+        point[run] += NEARBY * self.scale[run] * self.draw(problem.inputs.size)[run]
         for k in still:
             block = problem.inputs.blocks[k]
             point[block.slice] = problem.point[block.slice]
@@ -354,8 +372,8 @@ def random_probe(size: int, seed: int) -> Vector:
 
 def _draw(size: int, seed: int) -> Vector:
     generator = np.random.default_rng(seed)
-    probe = generator.uniform(0.5, 1.5, size)
-    probe[generator.random(size) < 0.5] *= -1.0
+    probe = generator.uniform(-1.0, 1.0, size)
+    probe += np.copysign(0.5, probe)
     if size == 1:
         probe[0] = 1.0
     probe.flags.writeable = False

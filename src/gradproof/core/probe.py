@@ -15,11 +15,11 @@ from __future__ import annotations
 
 import bisect
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from gradproof.core.investigation import random_probe
 from gradproof.core.norm import norm
 from gradproof.core.precision import BEND_ALONG, CONFIDENCE, INNER_PRODUCT_ROUND_OFF
 from gradproof.core.stencil import Stencil, rungs, settle
@@ -29,26 +29,37 @@ from gradproof.core.types import Flags, Vector
 _STRAIGHT = 1e-7
 # What no error bar is below: 1 / it is a number.
 _TINY = float(np.finfo(np.float64).tiny)
+# Outputs that are worked on at a time.
+_PART = 8192
 # The weight of an output with a wide error bar, relative to the sharpest one, at least.
 _LEAST_WEIGHT = 2.0**-40
+
+
+def parts(size: int) -> Iterator[slice]:
+    """All of so many coordinates, in parts that stay in the processor's cache."""
+    return (slice(start, start + _PART) for start in range(0, size, _PART))
 
 
 def draw_direction(stencil: Stencil) -> Vector:
     """Random signs and magnitudes in units of each coordinate's scale, such that every step is exact."""
     problem = stencil.problem
-    direction = random_probe(problem.inputs.size, stencil.investigation.seed) * stencil.scale
+    direction = stencil.investigation.draw(problem.inputs.size) * stencil.scale
     return _quantised(direction, problem.point, stencil.eps)
 
 
 def _quantised(direction: Vector, point: Vector, eps: Vector) -> Vector:
     """Rounded so that point + step * direction can be stored exactly for every step of the ladder."""
-    finest = np.full_like(eps, 2.0 ** (rungs(float(eps[0]))[-1] + 1)) if len(eps) else eps
-    for value in np.unique(eps) if (eps != eps[:1]).any() else ():
-        finest[eps == value] = 2.0 ** (rungs(float(value))[-1] + 1)
-    _, exponent = np.frexp(np.maximum(np.abs(point), np.abs(direction)))
-    quantum = np.ldexp(eps * finest, exponent)
-    rounded = np.rint(direction / quantum) * quantum
-    return np.where(np.isfinite(rounded) & (rounded != 0), rounded, direction)
+    quantised = np.empty_like(direction)
+    for part in parts(len(direction)):
+        whole, here = direction[part], eps[part]
+        finest = np.full_like(here, 2.0 ** (rungs(float(here[0]))[-1] + 1))
+        for value in np.unique(here) if (here != here[0]).any() else ():
+            finest[here == value] = 2.0 ** (rungs(float(value))[-1] + 1)
+        _, exponent = np.frexp(np.maximum(np.abs(point[part]), np.abs(whole)))
+        quantum = np.ldexp(here * finest, exponent)
+        rounded = np.rint(whole / quantum) * quantum
+        quantised[part] = np.where(np.isfinite(rounded) & (rounded != 0), rounded, whole)
+    return quantised
 
 
 @dataclass(slots=True)
@@ -100,31 +111,35 @@ class Survey:
             self._rungs.insert(at, exponent)
             self._quotients.insert(at, quotient)
             self._bends.insert(at, bend)
-        self._settle()
-        self.bent = self._find_bends()
+        size = len(self._quotients[0])
+        self.value, self.error, self.bent = np.empty(size), np.empty(size), np.empty(size, dtype=np.bool_)
+        for part in parts(size):
+            self._settle(part)
+            self.bent[part] = self._find_bends(part)
 
     def along(self, direction: Vector, exponent: int) -> tuple[Vector, Vector]:
         """The difference quotient along some direction by one rung, and how far the two sides bend."""
         return self.stencil.along(direction, exponent)
 
-    def _settle(self) -> None:
-        noise, sizes = self.stencil.noise, [2.0**-rung for rung in self._rungs]
+    def _settle(self, part: slice) -> None:
+        noise, sizes = self.stencil.noise[part], [2.0**-rung for rung in self._rungs]
+        quotients = [quotient[part] for quotient in self._quotients]
         if len(sizes) == 2:
-            coarse, fine = self._quotients
+            coarse, fine = quotients
             correction = (fine - coarse) / ((sizes[0] / sizes[1]) ** self.order - 1.0)
-            self.value = fine + correction
-            self.error = 2.0 * np.abs(correction) + noise / sizes[1]
+            self.value[part] = fine + correction
+            self.error[part] = 2.0 * np.abs(correction) + noise / sizes[1]
         else:
             floors = np.stack([noise / size for size in sizes])[:, None, :]
-            value, error = settle(np.stack(self._quotients)[:, None, :], floors, sizes, order=self.order)
-            self.value, self.error = value[0], error[0]
+            value, error = settle(np.stack(quotients)[:, None, :], floors, sizes, order=self.order)
+            self.value[part], self.error[part] = value[0], error[0]
 
-    def _find_bends(self) -> Flags:
+    def _find_bends(self, part: slice) -> Flags:
         """Outputs on a kink or a jump along this direction: the two sides do not flatten out as the step shrinks."""
         with np.errstate(invalid="ignore"):
-            coarse, fine = np.abs(self._bends[-2]), np.abs(self._bends[-1])
-            floor = BEND_ALONG * self.stencil.noise * 2.0 ** self._rungs[-1] + _STRAIGHT * np.abs(self.value)
-            return (fine > 0.5 * coarse) & (fine > floor)
+            coarse, fine = np.abs(self._bends[-2][part]), np.abs(self._bends[-1][part])
+            floor = BEND_ALONG * self.stencil.noise[part] * 2.0 ** self._rungs[-1]
+            return (fine > 0.5 * coarse) & (fine > floor + _STRAIGHT * np.abs(self.value[part]))
 
 
 @dataclass(slots=True)
@@ -162,19 +177,25 @@ def aim(survey: Survey, *, only: Flags | None = None, bent: bool = False) -> Vec
 
     So do outputs on a kink or a jump along the survey, unless `bent` asks for them, and those that are not in `only`.
     """
-    problem, seed = survey.stencil.problem, survey.stencil.investigation.seed
+    problem, investigation = survey.stencil.problem, survey.stencil.investigation
     seen = np.isfinite(survey.value) & np.isfinite(survey.error) & (bent | ~survey.bent)
     seen = seen if only is None else seen & only
-    size = np.where(seen, np.abs(survey.value), 0.0)
+    size = np.abs(survey.value)
+    size[~seen] = 0.0
     # the derivative under test is no sharper than its precision, relative to the larger of its numbers
-    typical = size + norm(size) / math.sqrt(len(size) or 1)
-    floor = survey.stencil.noise + problem.coarsest_eps * typical + _TINY
-    bars = np.where(seen, survey.error + floor, np.inf)
+    typical = norm(size) / math.sqrt(len(size) or 1)
+    bars = np.add(size, typical, out=size)
+    bars *= problem.coarsest_eps
+    bars += survey.stencil.noise
+    bars += survey.error
+    bars += _TINY
+    bars[~seen] = np.inf
     smallest = bars.min(initial=np.inf)
     if not math.isfinite(smallest):
         return np.zeros(problem.outputs.size)
-    weights = np.maximum(smallest / bars, _LEAST_WEIGHT * seen)
-    cotangent = random_probe(problem.outputs.size, seed + 1) * weights
+    weights = np.divide(smallest, bars, out=bars)
+    np.maximum(weights, _LEAST_WEIGHT, out=weights, where=seen)
+    cotangent = np.multiply(investigation.draw(problem.outputs.size, 1), weights, out=weights)
     problem.outputs.round_in_place(cotangent)
     return cotangent
 
@@ -182,8 +203,10 @@ def aim(survey: Survey, *, only: Flags | None = None, bent: bool = False) -> Vec
 def probe(survey: Survey, cotangent: Vector, pullback: Vector) -> Probe:
     """Both sides for one cotangent, and how far apart round-off and error bars alone may bring them."""
     inputs, outputs = survey.stencil.problem.inputs, survey.stencil.problem.outputs
+    v, d, e = cotangent, survey.value, survey.error
     used = cotangent != 0
-    v, d, e = cotangent[used], survey.value[used], survey.error[used]
+    if not used.all():
+        v, d, e = v[used], d[used], e[used]
     left, right = v * d, pullback * survey.direction
     noise = CONFIDENCE * norm(v * e)
     size = outputs.coarsest_eps * norm(left) + inputs.coarsest_eps * norm(right)

@@ -209,9 +209,11 @@ class Prober:
     def _wanted(self, survey: Survey, step: float) -> Vector:
         """How small an error of each output must be seen, times |u_i|."""
         if self.explicit:
-            typical = np.abs(survey.value) / norm(survey.direction)
-            rtol = float(self.tolerances.rtol.min()) + self.tolerances.row_rtol
-            return step * (float(self.tolerances.atol.min()) + rtol * np.where(np.isfinite(typical), typical, 0.0))
+            wanted = np.abs(survey.value)
+            wanted[~np.isfinite(wanted)] = 0.0
+            wanted *= step * (float(self.tolerances.rtol.min()) + self.tolerances.row_rtol) / norm(survey.direction)
+            wanted += step * float(self.tolerances.atol.min())
+            return wanted
         size = np.abs(np.where(np.isfinite(survey.value), survey.value, 0.0))
         for block in self.problem.outputs.blocks:
             part = size[block.slice]

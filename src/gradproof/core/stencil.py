@@ -120,11 +120,16 @@ class Stencil:
         """The central difference along a direction with step 2**-rung, and how far the two sides bend: second/step."""
         step = 2.0**-rung
         shift, points = step * direction, np.empty((2, len(direction)))
-        points[0], points[1] = self.problem.point + shift, self.problem.point - shift
+        np.add(self.problem.point, shift, out=points[0])
+        np.subtract(self.problem.point, shift, out=points[1])
         self._round(points)
         above, below = self.attempt(points)
         with np.errstate(all="ignore"):
-            return (above - below) / (2.0 * step), (above + below - 2.0 * self.problem.value) / step
+            across, bend = above - below, above + below
+            across /= 2.0 * step
+            bend -= 2.0 * self.problem.value
+            bend /= step
+        return across, bend
 
     def floor(self, rows: slice, columns: slice) -> tuple[Vector, Vector]:
         """Round-off of the screening values of these outputs and inputs, as the outer product of two vectors."""
