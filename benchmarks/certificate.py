@@ -36,7 +36,7 @@ from types import FrameType
 from typing import Any
 
 import torch
-from certified_functions import CASES, Function, Tensor
+from certified_functions import CASES, Case, Function, Tensor
 
 import gradproof
 from gradproof import Report, Verdict
@@ -45,7 +45,7 @@ FACTOR = 1.2
 IDLE = 1 / 20
 # Errors planted for one point and one seed of the check.
 PLANTS = 6
-# The bisection ends at this factor below what must be caught, and goes in steps of a square root of two.
+# The bisection goes down in at most this many steps of a square root of two, to a thousandth of what must be caught.
 DEEPEST = 20
 SECONDS = 120.0
 
@@ -122,11 +122,6 @@ def as_tuple(result: Any) -> tuple[Tensor, ...]:
     return result if isinstance(result, tuple) else (result,)
 
 
-def checked(function: Function, inputs: tuple[Tensor, ...], seed: int) -> Report:
-    with at_most(SECONDS):
-        return gradproof.check(function, inputs, modes="reverse", seed=seed)
-
-
 def row(function: Function, inputs: tuple[Tensor, ...], output: int, j: int, input_: int) -> Tensor:
     """What the derivative claims of one element of an output with respect to an input, in float64."""
     element = as_tuple(function(*inputs))[output].reshape(-1)[j]
@@ -134,13 +129,17 @@ def row(function: Function, inputs: tuple[Tensor, ...], output: int, j: int, inp
     return (torch.zeros_like(inputs[input_]) if gradient is None else gradient).reshape(-1).double()
 
 
-class Dice:
-    """Entries at random: all pairs of an output and an input alike, every other time an entry that is not zero."""
+class Subject:
+    """A function at a point, and entries of its Jacobian at random.
 
-    def __init__(self, name: str, function: Function, inputs: tuple[Tensor, ...], seed: int) -> None:
-        self.function, self.inputs = function, inputs
-        self.outputs = as_tuple(function(*inputs))
-        self.generator = torch.Generator().manual_seed(zlib.crc32(f"{name} {seed}".encode()))
+    All pairs of an output and an input are drawn alike; every other time the entry is one that is not zero.
+    """
+
+    def __init__(self, case: Case, seed: int) -> None:
+        self.function, self.inputs = case.at(seed)
+        self.outputs = as_tuple(self.function(*self.inputs))
+        self.given, self.seed = case.given, seed
+        self.generator = torch.Generator().manual_seed(zlib.crc32(f"{case.name} {seed}".encode()))
 
     def below(self, n: int) -> int:
         return int(torch.randint(n, (), generator=self.generator))
@@ -155,6 +154,28 @@ class Dice:
             if len(filled):
                 i = int(filled[self.below(len(filled))])
         return Plant(output, input_, j, i, 1.0 - 2.0 * self.below(2))
+
+    def check(self, plant: Plant) -> Report:
+        with at_most(SECONDS):
+            return gradproof.check(
+                plant.into(self.function), self.inputs, modes="reverse", seed=self.seed, **self.given
+            )
+
+    def verdict(self, plant: Plant) -> str:
+        """The verdict, or the name of what was raised."""
+        try:
+            return self.check(plant).verdict.name
+        except (Exception, TooLongError) as error:
+            return type(error).__name__
+
+    def true(self, plant: Plant) -> float:
+        """The entry of a plant, without it."""
+        return float(row(self.function, self.inputs, plant.output, plant.j, plant.input)[plant.i])
+
+    def left(self, plant: Plant) -> float:
+        """What the precision of the gradient leaves of an error."""
+        wrong = row(plant.into(self.function), self.inputs, plant.output, plant.j, plant.input)
+        return abs(float(wrong[plant.i]) - self.true(plant))
 
 
 @dataclass
@@ -202,10 +223,9 @@ def examine(name: str, seed: int, plants: int, bisect: bool) -> Outcome:
     """One point, a right derivative, and errors planted into it."""
     case = CASES[name]
     outcome, started = Outcome(name, case.kind), time.perf_counter()
-    function, inputs = case.at(seed)
-    dice = Dice(name, function, inputs, seed)
+    subject = Subject(case, seed)
     try:
-        report = checked(dice.entry(nonzero=False).times(0.0).into(function), inputs, seed)
+        report = subject.check(subject.entry(nonzero=False).times(0.0))
     except (Exception, TooLongError) as error:
         outcome.verdicts[type(error).__name__] += 1
         outcome.events.append(f"{name}, seed {seed}: the right one: {type(error).__name__}: {first_line(str(error))}")
@@ -216,12 +236,12 @@ def examine(name: str, seed: int, plants: int, bisect: bool) -> Outcome:
         outcome.events.append(f"{name}, seed {seed}: the right one: {report.verdict.name}: {message}")
     if report.verdict is not Verdict.FAIL:
         for number in range(plants):
-            try_out(dice, dice.entry(nonzero=bool(number % 2)), report, seed, outcome, bisect and number < 2)
+            try_out(subject, subject.entry(nonzero=bool(number % 2)), report, outcome, bisect and number < 2)
     outcome.seconds = time.perf_counter() - started
     return outcome
 
 
-def try_out(dice: Dice, unit: Plant, report: Report, seed: int, outcome: Outcome, bisect: bool) -> None:
+def try_out(subject: Subject, unit: Plant, report: Report, outcome: Outcome, bisect: bool) -> None:
     """A trial; afterwards, for some, the bisection."""
     size = claim(report, unit)
     if not 0 < size < math.inf:
@@ -230,42 +250,27 @@ def try_out(dice: Dice, unit: Plant, report: Report, seed: int, outcome: Outcome
     outcome.certificates.append(size)
     outcome.trials += 1
     plant = unit.times(FACTOR * size)
-    verdict = verdict_of(dice, plant, seed)
-    if verdict != "FAIL":
-        left = abs(planted(dice, plant))
-        if verdict in ("PASS", "INCONCLUSIVE") and left < size:
-            outcome.rounded += 1
-            return
+    verdict = subject.verdict(plant)
+    if verdict == "FAIL":
+        if bisect:
+            outcome.ratios.append(smallest_caught(subject, unit.times(size)))
+    elif verdict in ("PASS", "INCONCLUSIVE") and subject.left(plant) < size:
+        outcome.rounded += 1
+    else:
         outcome.missed += 1
         outcome.undecided += verdict == "INCONCLUSIVE"
-        right = float(row(dice.function, dice.inputs, plant.output, plant.j, plant.input)[plant.i])
         outcome.events.append(
-            f"{outcome.name}, seed {seed}: missed: {verdict}: {plant}, certificate {size:.3e}, true entry {right:.3e}"
+            f"{outcome.name}, seed {subject.seed}: missed: {verdict}: {plant}, certificate {size:.3e}, "
+            f"true entry {subject.true(plant):.3e}"
         )
-    elif bisect:
-        outcome.ratios.append(smallest_caught(dice, unit.times(size), seed))
 
 
-def verdict_of(dice: Dice, plant: Plant, seed: int) -> str:
-    try:
-        return checked(plant.into(dice.function), dice.inputs, seed).verdict.name
-    except (Exception, TooLongError) as error:
-        return type(error).__name__
-
-
-def planted(dice: Dice, plant: Plant) -> float:
-    """What the precision of the gradient leaves of an error."""
-    right = row(dice.function, dice.inputs, plant.output, plant.j, plant.input)
-    wrong = row(plant.into(dice.function), dice.inputs, plant.output, plant.j, plant.input)
-    return float((wrong - right)[plant.i])
-
-
-def smallest_caught(dice: Dice, certificate: Plant, seed: int) -> float:
+def smallest_caught(subject: Subject, certificate: Plant) -> float:
     """In units of the certificate, by bisection from `FACTOR` downwards."""
     caught, passed = 0, DEEPEST + 1
     while passed - caught > 1:
         middle = (caught + passed) // 2
-        if verdict_of(dice, certificate.times(FACTOR * 2 ** (-middle / 2)), seed) == "FAIL":
+        if subject.verdict(certificate.times(FACTOR * 2 ** (-middle / 2))) == "FAIL":
             caught = middle
         else:
             passed = middle

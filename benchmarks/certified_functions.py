@@ -24,11 +24,12 @@ CASES: dict[str, Case] = {}
 
 @dataclass(frozen=True)
 class Case:
-    """A function by its name, of one kind, and how a seed draws it with its inputs."""
+    """A function by its name, of one kind; how a seed draws it with its inputs; options `given` to the check."""
 
     name: str
     kind: str
     draw: Callable[[Source], Drawn]
+    given: dict[str, Any]
 
     def at(self, seed: int) -> Drawn:
         function, inputs = self.draw(Source(seed))
@@ -52,9 +53,9 @@ class Source:
         return values[torch.randperm(len(values), generator=self.generator)]
 
 
-def case(name: str, kind: str, draw: Callable[[Source], Drawn]) -> None:
+def case(name: str, kind: str, draw: Callable[[Source], Drawn], **given: Any) -> None:
     assert name not in CASES, name
-    CASES[name] = Case(name, kind, draw)
+    CASES[name] = Case(name, kind, draw, given)
 
 
 def of_normal(name: str, kind: str, function: Function, *shapes: Any, **options: Any) -> None:
@@ -310,8 +311,9 @@ def noise() -> None:
             s.normal(12),
         )
 
-    case("fixed point to 1e-8", kind, fixed_point)
-    case("conjugate gradients to 1e-7", kind, gradients)
+    # What these leave out is smooth where the number of steps stays the same, so their authors give tolerances.
+    case("fixed point to 1e-8", kind, fixed_point, rtol=1e-4, atol=1e-6)
+    case("conjugate gradients to 1e-7", kind, gradients, rtol=1e-4, atol=1e-5)
 
 
 def low() -> None:
@@ -367,6 +369,20 @@ def convolve_twice(x: Tensor, first: Tensor, second: Tensor) -> Tensor:
     return functional.conv2d(functional.conv2d(x, first).relu(), second)
 
 
+def tolerances() -> None:
+    kind, given = "tolerances given", {"rtol": 1e-3, "atol": 1e-5}
+    case("sin, 300, torch's tolerances", kind, lambda s: (torch.sin, (s.normal(300),)), **given)
+    case("sin, 300, atol alone", kind, lambda s: (torch.sin, (s.normal(300),)), rtol=0.0, atol=1e-6)
+    case("log, 2000, torch's tolerances", kind, lambda s: (torch.log, (s.uniform(2000, low=1e-3),)), **given)
+    case(
+        "product, torch's tolerances",
+        kind,
+        lambda s: (torch.matmul, (s.normal(12, 20), 1e3 * s.normal(20, 9))),
+        **given,
+    )
+    case("relu, 1000, torch's tolerances", kind, lambda s: (torch.relu, (s.normal(1000),)), **given)
+
+
 def networks() -> None:
     single = torch.float32
     network("tanh network, 8-16-4", torch.tanh, (8, 16, 4))
@@ -387,5 +403,5 @@ def networks() -> None:
     )
 
 
-for _fill in (plain, offsets, scales, noise, low, kinks, networks):
+for _fill in (plain, offsets, scales, noise, low, kinks, tolerances, networks):
     _fill()
