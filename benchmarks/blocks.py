@@ -125,18 +125,6 @@ def bert() -> Any:
     return config("bert", "BertConfig", **SIZES, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
 
 
-def vit() -> Any:
-    return config("vit", "ViTConfig", **SIZES)
-
-
-def clip() -> Any:
-    return config("clip", "CLIPVisionConfig", **SIZES)
-
-
-def gpt_neox() -> Any:
-    return config("gpt_neox", "GPTNeoXConfig", **SIZES)
-
-
 def opt() -> Any:
     sizes = {"hidden_size": WIDTH, "ffn_dim": 48, "num_attention_heads": HEADS, "num_hidden_layers": 1}
     return config("opt", "OPTConfig", **sizes, vocab_size=50, dropout=0.0, word_embed_proj_dim=WIDTH)
@@ -147,10 +135,6 @@ def whisper() -> Any:
     return config("whisper", "WhisperConfig", **sizes, dropout=0.0)
 
 
-def bloom() -> Any:
-    return config("bloom", "BloomConfig", hidden_size=WIDTH, n_head=HEADS, n_layer=1, hidden_dropout=0.0)
-
-
 def activation(name: str) -> nn.Module:
     return importlib.import_module("transformers.activations").ACT2FN[name]
 
@@ -159,6 +143,13 @@ def mixtral() -> nn.Module:
     made = config("mixtral", "MixtralConfig", **GROUPED, num_local_experts=4, num_experts_per_tok=2)
     made._experts_implementation = "eager"
     return Calls(of("mixtral", "MixtralSparseMoeBlock")(made))
+
+
+def neox_layer() -> nn.Module:
+    made = config("gpt_neox", "GPTNeoXConfig", **SIZES)
+    width = int(WIDTH // HEADS * made.rope_parameters.get("partial_rotary_factor", 1.0))
+    turned = tuple(part[..., :width] for part in angles())
+    return Calls(of("gpt_neox", "GPTNeoXLayer")(made, layer_idx=0), attention_mask=None, position_embeddings=turned)
 
 
 @dataclass(frozen=True)
@@ -185,9 +176,11 @@ BLOCKS = {
     "GPT-2 block": Block(lambda: Calls(of("gpt2", "GPT2Block")(gpt2(), layer_idx=0))),
     "BERT intermediate": Block(lambda: of("bert", "BertIntermediate")(bert())),
     "BERT layer": Block(lambda: Calls(of("bert", "BertLayer")(bert()))),
-    "ViT layer": Block(lambda: Calls(of("vit", "ViTLayer")(vit()))),
-    "CLIP encoder layer": Block(lambda: Calls(of("clip", "CLIPEncoderLayer")(clip()), attention_mask=None)),
-    "GPT-NeoX layer": Block(lambda: neox_layer()),
+    "ViT layer": Block(lambda: Calls(of("vit", "ViTLayer")(config("vit", "ViTConfig", **SIZES)))),
+    "CLIP encoder layer": Block(
+        lambda: Calls(of("clip", "CLIPEncoderLayer")(config("clip", "CLIPVisionConfig", **SIZES)), attention_mask=None)
+    ),
+    "GPT-NeoX layer": Block(neox_layer),
     "OPT decoder layer": Block(lambda: Calls(of("opt", "OPTDecoderLayer")(opt(), layer_idx=0))),
     "Whisper encoder layer": Block(lambda: Calls(of("whisper", "WhisperEncoderLayer")(whisper()), attention_mask=None)),
     "Mixtral experts": Block(mixtral),
@@ -199,13 +192,6 @@ BLOCKS = {
     "autocast Llama MLP": Block(lambda: Autocast(of("llama", "LlamaMLP")(llama())), ("float32",)),
     "autocast BERT layer": Block(lambda: Autocast(Calls(of("bert", "BertLayer")(bert()))), ("float32",)),
 }
-
-
-def neox_layer() -> nn.Module:
-    made = gpt_neox()
-    width = int(WIDTH // HEADS * made.rope_parameters.get("partial_rotary_factor", 1.0))
-    turned = tuple(part[..., :width] for part in angles())
-    return Calls(of("gpt_neox", "GPTNeoXLayer")(made, layer_idx=0), attention_mask=None, position_embeddings=turned)
 
 
 class Twist(torch.autograd.Function):

@@ -13,7 +13,9 @@ which the precision of the gradient leaves less than the certificate. Where the 
 number) there is no trial: *no claim*.
 
 A certificate is *idle* if much smaller errors are caught. For some seeds the smallest error that a check catches is
-found by bisection; the median of its ratio to the certificate should not be below 1/20.
+found by bisection; the median of its ratio to the certificate should not be below 1/20. It is *hollow* if the check
+passed but would not have noticed an error as large as the largest entry of the row: the table has the median of the
+certificate in units of that entry.
 """
 
 from __future__ import annotations
@@ -151,8 +153,7 @@ class Subject:
         i = self.below(self.inputs[input_].numel())
         if nonzero:
             filled = row(self.function, self.inputs, output, j, input_).nonzero().view(-1)
-            if len(filled):
-                i = int(filled[self.below(len(filled))])
+            i = int(filled[self.below(len(filled))]) if len(filled) else i
         return Plant(output, input_, j, i, 1.0 - 2.0 * self.below(2))
 
     def check(self, plant: Plant) -> Report:
@@ -168,14 +169,14 @@ class Subject:
         except (Exception, TooLongError) as error:
             return type(error).__name__
 
-    def true(self, plant: Plant) -> float:
-        """The entry of a plant, without it."""
-        return float(row(self.function, self.inputs, plant.output, plant.j, plant.input)[plant.i])
+    def row(self, plant: Plant) -> Tensor:
+        """The row of a plant, without it."""
+        return row(self.function, self.inputs, plant.output, plant.j, plant.input)
 
     def left(self, plant: Plant) -> float:
         """What the precision of the gradient leaves of an error."""
         wrong = row(plant.into(self.function), self.inputs, plant.output, plant.j, plant.input)
-        return abs(float(wrong[plant.i]) - self.true(plant))
+        return float((wrong - self.row(plant)).abs()[plant.i])
 
 
 @dataclass
@@ -185,6 +186,7 @@ class Outcome:
     name: str
     kind: str
     certificates: list[float] = field(default_factory=list)
+    relative: list[float] = field(default_factory=list)
     verdicts: collections.Counter[str] = field(default_factory=collections.Counter)
     trials: int = 0
     missed: int = 0
@@ -204,6 +206,10 @@ class Outcome:
     @property
     def ratio(self) -> float:
         return statistics.median(self.ratios) if self.ratios else math.nan
+
+    @property
+    def hollow(self) -> bool:
+        return bool(self.verdicts["PASS"] and self.relative and statistics.median(self.relative) > 1)
 
     @property
     def accused(self) -> int:
@@ -248,6 +254,8 @@ def try_out(subject: Subject, unit: Plant, report: Report, outcome: Outcome, bis
         outcome.silent += 1
         return
     outcome.certificates.append(size)
+    if largest := float(subject.row(unit).abs().max()):
+        outcome.relative.append(size / largest)
     outcome.trials += 1
     plant = unit.times(FACTOR * size)
     verdict = subject.verdict(plant)
@@ -261,7 +269,7 @@ def try_out(subject: Subject, unit: Plant, report: Report, outcome: Outcome, bis
         outcome.undecided += verdict == "INCONCLUSIVE"
         outcome.events.append(
             f"{outcome.name}, seed {subject.seed}: missed: {verdict}: {plant}, certificate {size:.3e}, "
-            f"true entry {subject.true(plant):.3e}"
+            f"true entry {float(subject.row(plant)[plant.i]):.3e}"
         )
 
 
@@ -304,21 +312,22 @@ def survey(names: list[str], trials: int, seeds: int, jobs: int) -> Iterator[Out
 
 def line(outcome: Outcome) -> str:
     certificate = f"{statistics.median(outcome.certificates):.1e}" if outcome.certificates else "none"
+    relative = f"{statistics.median(outcome.relative):.1e}" if outcome.relative else ""
     missed = f"{outcome.missed}" + (f" ({outcome.undecided})" if outcome.undecided else "")
     ratio = f"{outcome.ratio:.2g}" if outcome.ratios else ""
     right = ", ".join(f"{count} {verdict}" for verdict, count in outcome.verdicts.most_common())
     return (
-        f"| {outcome.name} | {outcome.kind} | {right} | {certificate} | {outcome.trials} | {missed} "
+        f"| {outcome.name} | {outcome.kind} | {right} | {certificate} | {relative} | {outcome.trials} | {missed} "
         f"| {outcome.rounded} | {outcome.silent} | {ratio} | {outcome.seconds:.0f} |"
     )
 
 
 def table(outcomes: list[Outcome]) -> str:
     head = (
-        "| function | kind | the right one | certificate | trials | missed | rounded | no claim "
-        "| smallest caught / certificate | seconds |"
+        "| function | kind | the right one | certificate | in units of the largest entry | trials | missed | rounded "
+        "| no claim | smallest caught / certificate | seconds |"
     )
-    return "\n".join([head, "|---|---|---|--:|--:|--:|--:|--:|--:|--:|", *map(line, outcomes)])
+    return "\n".join([head, "|---|---|---|" + "--:|" * 8, *map(line, outcomes)])
 
 
 def totals(outcomes: list[Outcome]) -> str:
@@ -333,7 +342,8 @@ def totals(outcomes: list[Outcome]) -> str:
         f"{len(outcomes)} functions, {trials} trials: {missed} missed ({undecided} of them INCONCLUSIVE), "
         f"{silent} without a claim; {accused} right derivatives refused\n"
         f"smallest error caught / certificate, median of the functions: {middle} (wanted: at least {IDLE:g}); "
-        f"below that: {', '.join(idle) or 'none'}"
+        f"below that: {', '.join(idle) or 'none'}\n"
+        f"hollow: {', '.join(outcome.name for outcome in outcomes if outcome.hollow) or 'none'}"
     )
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from solvers import ConjugateGradients, FixedPoint, Root
 from torch.nn import functional
 
 Tensor = torch.Tensor
@@ -106,69 +107,6 @@ def rms_norm(x: Tensor, weight: Tensor, inside: torch.dtype = torch.float32) -> 
 def straight_through(x: Tensor, step: float) -> Tensor:
     """Rounded to multiples of the step, with the slope behind the stairs."""
     return x + (torch.round(x / step) * step - x).detach()
-
-
-class Root(torch.autograd.Function):
-    """The square root by bisection of [0, 4] to a tolerance; the derivative is that of the root."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, tolerance: float) -> Tensor:
-        low, high = torch.zeros_like(x), torch.full_like(x, 4.0)
-        while (high - low).max() > tolerance:
-            middle = (low + high) / 2
-            below = middle * middle < x
-            low, high = torch.where(below, middle, low), torch.where(below, high, middle)
-        y = (low + high) / 2
-        ctx.save_for_backward(y)
-        return y
-
-    @staticmethod
-    def backward(ctx: Any, *cotangents: Tensor) -> Any:
-        (y,) = ctx.saved_tensors
-        return cotangents[0] / (2 * y), None
-
-
-class FixedPoint(torch.autograd.Function):
-    """z = tanh(W z + x) by iteration, which stops at a tolerance; the derivative is the implicit one."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, tolerance: float) -> Tensor:
-        z, change = torch.zeros_like(x), math.inf
-        while change > tolerance:
-            following = torch.tanh(weight @ z + x)
-            change, z = float((following - z).abs().max()), following
-        ctx.save_for_backward(z, weight)
-        return z
-
-    @staticmethod
-    def backward(ctx: Any, *cotangents: Tensor) -> Any:
-        z, weight = ctx.saved_tensors
-        slope = 1 - z * z
-        matrix = torch.eye(len(z), dtype=z.dtype) - slope[:, None] * weight
-        adjoint = slope * torch.linalg.solve(matrix.T, cotangents[0])
-        return adjoint, torch.outer(adjoint, z), None
-
-
-class ConjugateGradients(torch.autograd.Function):
-    """A^-1 b by a few steps of conjugate gradients, to a tolerance of the residual."""
-
-    @staticmethod
-    def forward(ctx: Any, matrix: Tensor, b: Tensor, tolerance: float) -> Tensor:
-        x, r = torch.zeros_like(b), b.clone()
-        p = r
-        while r.norm() > tolerance * b.norm():
-            product = matrix @ p
-            step = r.dot(r) / p.dot(product)
-            x, rest = x + step * p, r - step * product
-            p, r = rest + rest.dot(rest) / r.dot(r) * p, rest
-        ctx.save_for_backward(matrix, x)
-        return x
-
-    @staticmethod
-    def backward(ctx: Any, *cotangents: Tensor) -> Any:
-        matrix, x = ctx.saved_tensors
-        adjoint = torch.linalg.solve(matrix.T, cotangents[0])
-        return -torch.outer(adjoint, x), adjoint, None
 
 
 def mlp(activation: Function) -> Function:
@@ -333,6 +271,9 @@ def low() -> None:
             dtype=dtype,
         )
         of_normal(f"{kind} only, sin, 60", kind, only(dtype, torch.sin), 60, dtype=dtype)
+    of_normal("bfloat16 sin, 4096", "bfloat16", torch.sin, 4096, dtype=brain)
+    of_normal("bfloat16 product, 2400 inputs", "bfloat16", torch.matmul, (20, 40), (40, 40), dtype=brain)
+    of_normal("float16 gelu, 3000", "float16", functional.gelu, 3000, dtype=half)
     of_normal("float32 exp, 2000", "float32", torch.exp, 2000, dtype=single)
     of_normal("float32 only, sin, 1000", "float32", only(single, torch.sin), 1000, dtype=single)
     of_normal("float32 only, product", "float32", only(single, torch.matmul), (10, 16), (16, 8), dtype=single)
