@@ -29,7 +29,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -381,7 +381,7 @@ def main() -> int:
     print(f"{sum(row.bad for row in rows)} not as wanted, {sum(row.misnamed for row in rows)} naming another parameter")
     if arguments.json:
         with open(arguments.json, "w", encoding="utf-8") as file:
-            json.dump([asdict(outcome) for outcome in rows], file, indent=2)
+            json.dump([vars(outcome) for outcome in rows], file, indent=2)
     return int(any(row.bad for row in rows))
 
 

@@ -33,7 +33,7 @@ import warnings
 import zlib
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any
 
@@ -374,7 +374,7 @@ def main() -> int:
     print(f"\n{table(rows)}\n\n{totals(rows)}\n{(time.monotonic() - started) / 60:.1f} minutes")
     if arguments.json:
         with open(arguments.json, "w", encoding="utf-8") as file:
-            json.dump([asdict(outcome) for outcome in rows], file, indent=2)
+            json.dump([vars(outcome) for outcome in rows], file, indent=2)
     return int(any(outcome.missed or outcome.accused for outcome in rows))
 
 

@@ -29,7 +29,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -280,7 +280,7 @@ def main() -> int:
     print(f"\n{table(rows)}\n\n{len(work)} runs, {bad} of them not as wanted")
     if arguments.json:
         with open(arguments.json, "w", encoding="utf-8") as file:
-            json.dump([asdict(outcome) for outcome in rows], file, indent=2)
+            json.dump([vars(outcome) for outcome in rows], file, indent=2)
     return int(bad > 0)
 
 
