@@ -81,15 +81,15 @@ class Lone(torch.autograd.Function):
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        _, ctx.x, ctx.j, ctx.i, ctx.error = inputs
-        ctx.shape = ctx.x.shape
+        _, x, ctx.j, ctx.i, ctx.error = inputs
+        ctx.shape, ctx.dtype = x.shape, x.dtype
 
     @staticmethod
     def backward(ctx: Any, *cotangents: Tensor) -> Any:
         (cotangent,) = cotangents
-        here = torch.zeros(ctx.shape.numel(), dtype=ctx.x.dtype)
+        here = torch.zeros(ctx.shape.numel(), dtype=ctx.dtype)
         here[ctx.i] = 1
-        extra = (ctx.error * cotangent.reshape(-1)[ctx.j].double()).to(ctx.x.dtype)
+        extra = (ctx.error * cotangent.reshape(-1)[ctx.j].double()).to(ctx.dtype)
         return cotangent, (here * extra).view(ctx.shape), None, None, None
 
 
