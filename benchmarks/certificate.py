@@ -1,0 +1,382 @@
+"""Whether a certificate is true, and whether it is idle.
+
+    python benchmarks/certificate.py --jobs 2
+    python benchmarks/certificate.py --trials 2000 --json numbers.json
+    python benchmarks/certificate.py --function "sin, 300" --trials 50
+
+A report says how large an error of a lone entry would have been noticed. For each function of
+`certified_functions.py`, a right derivative is checked first. Then 1.2 times what its report says is added to one entry
+of the Jacobian, at random, and the check of the same seed must be a FAIL: a trial. An entry is drawn in two ways in
+turn: among all, and among those of a random row that are not zero. A trial that ends otherwise is *missed*; those among
+them that are INCONCLUSIVE are counted apart too, in brackets. Not counted as missed, but as *rounded*, is an error of
+which the precision of the gradient leaves less than the certificate. Where the report claims nothing (an infinite
+number) there is no trial: *no claim*.
+
+A certificate is *idle* if much smaller errors are caught. For some seeds the smallest error that a check catches is
+found by bisection; the median of its ratio to the certificate should not be below 1/20. It is *hollow* if the check
+passed but would not have noticed an error as large as the largest entry of the row: the table has the median of the
+certificate in units of that entry.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import contextlib
+import json
+import math
+import multiprocessing
+import signal
+import statistics
+import time
+import warnings
+import zlib
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass, field
+from types import FrameType
+from typing import Any
+
+import torch
+from certified_functions import CASES, Case, Function, Tensor
+
+import gradproof
+from gradproof import Report, Verdict
+
+FACTOR = 1.2
+IDLE = 1 / 20
+# Errors planted for one point and one seed of the check.
+PLANTS = 6
+# The bisection goes down in at most this many steps of a square root of two, to a thousandth of what must be caught.
+DEEPEST = 20
+SECONDS = 120.0
+
+
+class TooLongError(BaseException):
+    """A check used up its seconds. Not an Exception, so that the check does not take it for the function's own."""
+
+
+@contextlib.contextmanager
+def at_most(seconds: float) -> Iterator[None]:
+    def stop(signum: int, frame: FrameType | None) -> None:
+        raise TooLongError
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+class Lone(torch.autograd.Function):
+    """An output as it is; its backward adds `error` times the cotangent's element j to element i of an input's."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(output: Tensor, x: Tensor, j: int, i: int, error: float) -> Tensor:
+        return output.clone()
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        _, x, ctx.j, ctx.i, ctx.error = inputs
+        ctx.shape, ctx.dtype = x.shape, x.dtype
+
+    @staticmethod
+    def backward(ctx: Any, *cotangents: Tensor) -> Any:
+        (cotangent,) = cotangents
+        here = torch.zeros(ctx.shape.numel(), dtype=ctx.dtype)
+        here[ctx.i] = 1
+        extra = (ctx.error * cotangent.reshape(-1)[ctx.j].double()).to(ctx.dtype)
+        return cotangent, (here * extra).view(ctx.shape), None, None, None
+
+
+@dataclass(frozen=True)
+class Plant:
+    """An error of one entry: of an element of one output with respect to one of an input."""
+
+    output: int
+    input: int
+    j: int
+    i: int
+    error: float
+
+    def into(self, function: Function) -> Function:
+        """The function with this error in its derivative."""
+
+        def spoiled(*inputs: Tensor) -> tuple[Tensor, ...]:
+            results = as_tuple(function(*inputs))
+            wrong = Lone.apply(results[self.output], inputs[self.input], self.j, self.i, self.error)
+            return (*results[: self.output], wrong, *results[self.output + 1 :])
+
+        return spoiled
+
+    def times(self, factor: float) -> Plant:
+        return Plant(self.output, self.input, self.j, self.i, factor * self.error)
+
+    def __str__(self) -> str:
+        return f"output {self.output} element {self.j}, input {self.input} element {self.i}, error {self.error:.3e}"
+
+
+def as_tuple(result: Any) -> tuple[Tensor, ...]:
+    return result if isinstance(result, tuple) else (result,)
+
+
+def row(function: Function, inputs: tuple[Tensor, ...], output: int, j: int, input_: int) -> Tensor:
+    """What the derivative claims of one element of an output with respect to an input, in float64."""
+    element = as_tuple(function(*inputs))[output].reshape(-1)[j]
+    (gradient,) = torch.autograd.grad(element, inputs[input_], allow_unused=True)
+    return (torch.zeros_like(inputs[input_]) if gradient is None else gradient).reshape(-1).double()
+
+
+class Subject:
+    """A function at a point, and entries of its Jacobian at random.
+
+    All pairs of an output and an input are drawn alike; every other time the entry is one that is not zero.
+    """
+
+    def __init__(self, case: Case, seed: int) -> None:
+        self.function, self.inputs = case.at(seed)
+        self.outputs = as_tuple(self.function(*self.inputs))
+        self.given, self.seed = case.given, seed
+        self.generator = torch.Generator().manual_seed(zlib.crc32(f"{case.name} {seed}".encode()))
+
+    def below(self, n: int) -> int:
+        return int(torch.randint(n, (), generator=self.generator))
+
+    def entry(self, nonzero: bool) -> Plant:
+        """A plant of +-1."""
+        output, input_ = self.below(len(self.outputs)), self.below(len(self.inputs))
+        j = self.below(self.outputs[output].numel())
+        i = self.below(self.inputs[input_].numel())
+        if nonzero:
+            filled = row(self.function, self.inputs, output, j, input_).nonzero().view(-1)
+            i = int(filled[self.below(len(filled))]) if len(filled) else i
+        return Plant(output, input_, j, i, 1.0 - 2.0 * self.below(2))
+
+    def check(self, plant: Plant) -> Report:
+        with at_most(SECONDS):
+            return gradproof.check(
+                plant.into(self.function), self.inputs, modes="reverse", seed=self.seed, **self.given
+            )
+
+    def verdict(self, plant: Plant) -> str:
+        """The verdict, or the name of what was raised."""
+        try:
+            return self.check(plant).verdict.name
+        except (Exception, TooLongError) as error:
+            return type(error).__name__
+
+    def row(self, plant: Plant) -> Tensor:
+        """The row of a plant, without it."""
+        return row(self.function, self.inputs, plant.output, plant.j, plant.input)
+
+    def left(self, plant: Plant) -> float:
+        """What the precision of the gradient leaves of an error."""
+        wrong = row(plant.into(self.function), self.inputs, plant.output, plant.j, plant.input)
+        return float((wrong - self.row(plant)).abs()[plant.i])
+
+
+@dataclass
+class Outcome:
+    """What the trials of one function came to."""
+
+    name: str
+    kind: str
+    certificates: list[float] = field(default_factory=list)
+    relative: list[float] = field(default_factory=list)
+    verdicts: collections.Counter[str] = field(default_factory=collections.Counter)
+    trials: int = 0
+    missed: int = 0
+    undecided: int = 0
+    rounded: int = 0
+    silent: int = 0
+    ratios: list[float] = field(default_factory=list)
+    seconds: float = 0.0
+    events: list[str] = field(default_factory=list)
+
+    def __iadd__(self, other: Outcome) -> Outcome:
+        for key, value in vars(other).items():
+            if key not in ("name", "kind"):
+                setattr(self, key, getattr(self, key) + value)
+        return self
+
+    @property
+    def ratio(self) -> float:
+        return statistics.median(self.ratios) if self.ratios else math.nan
+
+    @property
+    def hollow(self) -> bool:
+        return bool(self.verdicts["PASS"] and self.relative and statistics.median(self.relative) > 1)
+
+    @property
+    def accused(self) -> int:
+        """Right derivatives that failed, or of which the check raised or did not end."""
+        return sum(count for verdict, count in self.verdicts.items() if verdict not in ("PASS", "INCONCLUSIVE"))
+
+
+def claim(report: Report, plant: Plant) -> float:
+    """What the report says would be noticed in the pair of a plant."""
+    for pair in report.pairs:
+        if (pair.output.index, pair.input.index) == (plant.output, plant.input):
+            return math.inf if pair.smallest is None else pair.smallest
+    return math.inf
+
+
+def examine(name: str, seed: int, plants: int, bisect: bool) -> Outcome:
+    """One point, a right derivative, and errors planted into it."""
+    case = CASES[name]
+    outcome, started = Outcome(name, case.kind), time.perf_counter()
+    subject = Subject(case, seed)
+    try:
+        report = subject.check(subject.entry(nonzero=False).times(0.0))
+    except (Exception, TooLongError) as error:
+        outcome.verdicts[type(error).__name__] += 1
+        outcome.events.append(f"{name}, seed {seed}: the right one: {type(error).__name__}: {first_line(str(error))}")
+        return outcome
+    outcome.verdicts[report.verdict.name] += 1
+    if report.verdict is not Verdict.PASS:
+        message = first_line(report.findings[0].message)
+        outcome.events.append(f"{name}, seed {seed}: the right one: {report.verdict.name}: {message}")
+    if report.verdict is not Verdict.FAIL:
+        for number in range(plants):
+            try_out(subject, subject.entry(nonzero=bool(number % 2)), report, outcome, bisect and number < 2)
+    outcome.seconds = time.perf_counter() - started
+    return outcome
+
+
+def try_out(subject: Subject, unit: Plant, report: Report, outcome: Outcome, bisect: bool) -> None:
+    """A trial; afterwards, for some, the bisection."""
+    size = claim(report, unit)
+    if not 0 < size < math.inf:
+        outcome.silent += 1
+        return
+    outcome.certificates.append(size)
+    if largest := float(subject.row(unit).abs().max()):
+        outcome.relative.append(size / largest)
+    outcome.trials += 1
+    plant = unit.times(FACTOR * size)
+    verdict = subject.verdict(plant)
+    if verdict == "FAIL":
+        if bisect:
+            outcome.ratios.append(smallest_caught(subject, unit.times(size)))
+    elif verdict in ("PASS", "INCONCLUSIVE") and subject.left(plant) < size:
+        outcome.rounded += 1
+    else:
+        outcome.missed += 1
+        outcome.undecided += verdict == "INCONCLUSIVE"
+        outcome.events.append(
+            f"{outcome.name}, seed {subject.seed}: missed: {verdict}: {plant}, certificate {size:.3e}, "
+            f"true entry {float(subject.row(plant)[plant.i]):.3e}"
+        )
+
+
+def smallest_caught(subject: Subject, certificate: Plant) -> float:
+    """In units of the certificate, by bisection from `FACTOR` downwards."""
+    caught, passed = 0, DEEPEST + 1
+    while passed - caught > 1:
+        middle = (caught + passed) // 2
+        if subject.verdict(certificate.times(FACTOR * 2 ** (-middle / 2))) == "FAIL":
+            caught = middle
+        else:
+            passed = middle
+    return FACTOR * 2 ** (-caught / 2)
+
+
+def first_line(message: str) -> str:
+    """The line that says what, and the first entry below it."""
+    return " ".join(line.strip() for line in message.splitlines()[:3])
+
+
+def quiet() -> None:
+    """One thread; and no oneDNN, whose products in bfloat16 end the process on some machines."""
+    torch.set_num_threads(1)
+    torch.backends.mkldnn.enabled = False
+    warnings.simplefilter("ignore")
+
+
+def survey(names: list[str], trials: int, seeds: int, jobs: int) -> Iterator[Outcome]:
+    """Parts of the outcomes, as they come: points by turns, so that the processes end together."""
+    each = math.ceil(trials / len(names))
+    work = [
+        (name, seed, min(PLANTS, each - start), seed < seeds)
+        for seed, start in enumerate(range(0, each, PLANTS))
+        for name in names
+    ]
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(jobs, mp_context=context, initializer=quiet) as pool:
+        yield from (done.result() for done in as_completed([pool.submit(examine, *item) for item in work]))
+
+
+def line(outcome: Outcome) -> str:
+    certificate = f"{statistics.median(outcome.certificates):.1e}" if outcome.certificates else "none"
+    relative = f"{statistics.median(outcome.relative):.1e}" if outcome.relative else ""
+    missed = f"{outcome.missed}" + (f" ({outcome.undecided})" if outcome.undecided else "")
+    ratio = f"{outcome.ratio:.2g}" if outcome.ratios else ""
+    right = ", ".join(f"{count} {verdict}" for verdict, count in outcome.verdicts.most_common())
+    return (
+        f"| {outcome.name} | {outcome.kind} | {right} | {certificate} | {relative} | {outcome.trials} | {missed} "
+        f"| {outcome.rounded} | {outcome.silent} | {ratio} | {outcome.seconds:.0f} |"
+    )
+
+
+def table(outcomes: list[Outcome]) -> str:
+    head = (
+        "| function | kind | the right one | certificate | in units of the largest entry | trials | missed | rounded "
+        "| no claim | smallest caught / certificate | seconds |"
+    )
+    return "\n".join([head, "|---|---|---|" + "--:|" * 8, *map(line, outcomes)])
+
+
+def totals(outcomes: list[Outcome]) -> str:
+    trials, missed, undecided, silent, accused = (
+        sum(getattr(outcome, name) for outcome in outcomes)
+        for name in ("trials", "missed", "undecided", "silent", "accused")
+    )
+    ratios = [outcome.ratio for outcome in outcomes if outcome.ratios]
+    idle = [outcome.name for outcome in outcomes if outcome.ratio < IDLE]
+    middle = f"{statistics.median(ratios):.2g}" if ratios else "not measured"
+    return (
+        f"{len(outcomes)} functions, {trials} trials: {missed} missed ({undecided} of them INCONCLUSIVE), "
+        f"{silent} without a claim; {accused} right derivatives refused\n"
+        f"smallest error caught / certificate, median of the functions: {middle} (wanted: at least {IDLE:g}); "
+        f"below that: {', '.join(idle) or 'none'}\n"
+        f"hollow: {', '.join(outcome.name for outcome in outcomes if outcome.hollow) or 'none'}"
+    )
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="errors planted just above what a report says would be noticed")
+    parser.add_argument("--trials", type=int, default=20_000, help="errors planted in all (default 20000)")
+    parser.add_argument("--seeds", type=int, default=3, help="points of each function for the bisection (default 3)")
+    parser.add_argument("--jobs", type=int, default=2, help="processes (default 2)")
+    parser.add_argument("--function", action="append", default=[], help="only this function; may be repeated")
+    parser.add_argument("--kind", action="append", default=[], help="only functions of this kind; may be repeated")
+    parser.add_argument("--json", metavar="FILE", help="write the outcomes there")
+    arguments = parser.parse_args()
+    wanted = [
+        case
+        for case in CASES.values()
+        if (not arguments.function or case.name in arguments.function)
+        and (not arguments.kind or case.kind in arguments.kind)
+    ]
+    if not wanted:
+        parser.error("there is no such function: see benchmarks/certified_functions.py")
+    started = time.monotonic()
+    outcomes = {case.name: Outcome(case.name, case.kind) for case in wanted}
+    for part in survey(list(outcomes), arguments.trials, arguments.seeds, arguments.jobs):
+        outcomes[part.name] += part
+        for event in part.events:
+            print(event, flush=True)
+    rows = list(outcomes.values())
+    print(f"\n{table(rows)}\n\n{totals(rows)}\n{(time.monotonic() - started) / 60:.1f} minutes")
+    if arguments.json:
+        with open(arguments.json, "w", encoding="utf-8") as file:
+            json.dump([vars(outcome) for outcome in rows], file, indent=2)
+    return int(any(outcome.missed or outcome.accused for outcome in rows))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
