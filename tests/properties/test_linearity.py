@@ -147,7 +147,8 @@ def test_a_jvp_that_is_not_linear_is_found_at_its_output(function: Any) -> None:
 def test_a_noisy_jvp_is_not_taken_for_a_broken_law() -> None:
     generator = np.random.default_rng(0)
     (finding,) = push(lambda u: u * (1 + 0.1 * generator.random()))
-    assert (finding.property, finding.mode, finding.output) == ("determinism", Mode.FORWARD, 0)
+    assert (finding.property, finding.mode) == ("determinism", Mode.FORWARD)
+    assert finding.output in (0, 1)
 
 
 def test_forward_mode_alone_does_not_ask_the_backward() -> None:

@@ -16,9 +16,11 @@ import numpy as np
 from gradproof.core.colours import confirmed
 from gradproof.core.investigation import Investigation, basis
 from gradproof.core.options import Options
+from gradproof.core.probe import Survey, draw_direction
 from gradproof.core.problem import Mode, Problem
 from gradproof.core.seen import Seen
-from gradproof.core.stencil import Stencil
+from gradproof.core.status import Status
+from gradproof.core.stencil import Stencil, rungs
 from gradproof.core.suspects import Judge, Judged, Suspects
 from gradproof.core.tolerances import Tolerances
 from gradproof.core.types import Matrix
@@ -47,8 +49,10 @@ class _Tile:
     settled: bool = False
 
 
-def every_entry(investigation: Investigation, options: Options, modes: tuple[Mode, ...]) -> EveryEntry:
-    """Every entry of the Jacobian, for each mode."""
+def every_entry(
+    investigation: Investigation, options: Options, modes: tuple[Mode, ...], survey: Survey | None = None
+) -> EveryEntry:
+    """Every entry of the Jacobian, for each mode. For the certificate, a survey shows whether there are kinks."""
     problem = investigation.problem
     if not problem.inputs.size or not problem.outputs.size:
         return EveryEntry([], None)
@@ -68,7 +72,13 @@ def every_entry(investigation: Investigation, options: Options, modes: tuple[Mod
                     found[mode] += _screen(stencil, tolerances, tile, analytic)
                 found[mode] += _straddled(stencil, tolerances, tile, analytic)
     judged = [Judge(stencil, tolerances).judge(mode, _joined(found[mode], stencil)) for mode in modes if found[mode]]
-    return EveryEntry(judged, _seen(problem, tolerances) if options.certify else None)
+    return EveryEntry(judged, _seen(tolerances, judged, survey or _surveyed(stencil)) if options.certify else None)
+
+
+def _surveyed(stencil: Stencil) -> Survey:
+    survey = Survey(stencil, draw_direction(stencil))
+    survey.climb(*rungs(float(stencil.eps.max()))[1:3])
+    return survey
 
 
 def _claim(investigation: Investigation, mode: Mode, claimed: Matrix | None, tile: _Tile) -> Matrix:
@@ -98,9 +108,20 @@ def _all_seen(tolerances: Tolerances, tiles: Iterator[_Tile]) -> list[_Tile]:
     return kept
 
 
-def _seen(problem: Problem, tolerances: Tolerances) -> Seen:
-    """Every entry was compared: nothing beyond the tolerance of the largest entry can have been missed."""
-    return Seen(tuple(tolerances.widest(block.slice) for block in problem.inputs.blocks), 0.0)
+def _seen(tolerances: Tolerances, judged: list[Judged], survey: Survey) -> Seen:
+    """Every entry was compared: nothing can have been missed beyond the tolerance of the largest entry.
+
+    Of entries that were measured again, error bars excuse more; at a kink, all between its two sides is excused.
+    """
+    excused = survey.between_sides()
+    for each in judged:
+        bars = each.error + each.suspects.tolerance
+        for k, (left, right) in each.sides.items():
+            bars[k] += abs(right - left)
+        bars[each.status == Status.WRONG.rank] = 0.0
+        np.maximum.at(excused, each.suspects.columns, bars)
+    blocks = [block.slice for block in survey.stencil.problem.inputs.blocks]
+    return Seen(tuple(max(tolerances.widest(part), float(excused[part].max(initial=0.0))) for part in blocks), 0.0)
 
 
 def _length(problem: Problem, options: Options) -> int:

@@ -62,6 +62,12 @@ def _quantised(direction: Vector, point: Vector, eps: Vector) -> Vector:
     return quantised
 
 
+def on_kinks(point: Vector) -> Flags:
+    """The coordinates that may sit on a kink: exact zeros and ties."""
+    _, which, counts = np.unique(point, return_inverse=True, return_counts=True)
+    return (point == 0) | (counts[which] > 1)
+
+
 @dataclass(slots=True)
 class Survey:
     """J u along one direction, by a ladder that grows as needed."""
@@ -92,6 +98,16 @@ class Survey:
     @property
     def finest(self) -> int:
         return self._rungs[-1]
+
+    def between_sides(self) -> Vector:
+        """How far apart the two sides of a kink may be along each coordinate alone, as far as the bend tells."""
+        apart = np.zeros(len(self.direction))
+        if self.bent.any():
+            where = on_kinks(self.stencil.problem.point) & (self.direction != 0)
+            where = where if where.any() else self.direction != 0
+            bend = np.abs(self._bends[-1][self.bent])
+            apart[where] = np.nanmax(bend, initial=0.0) / np.abs(self.direction[where])
+        return apart
 
     def enter(self, made: Probe) -> None:
         """Write into the ledger what a question that did not accuse has shown.

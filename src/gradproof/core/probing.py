@@ -21,7 +21,7 @@ from gradproof.core.locate import halve
 from gradproof.core.norm import norm
 from gradproof.core.options import Options
 from gradproof.core.precision import BEND, CONFIDENCE, DOUBLE, MISS, SINGLE, SUM_ROUND_OFF, UNSEEN_SHARE
-from gradproof.core.probe import Probe, SideSurvey, Survey, aim, draw_direction, probe
+from gradproof.core.probe import Probe, SideSurvey, Survey, aim, draw_direction, on_kinks, probe
 from gradproof.core.problem import Mode
 from gradproof.core.seen import Seen
 from gradproof.core.space import Block
@@ -45,6 +45,8 @@ _BLURRED = 2.0
 _SAMPLES = 8
 # Outputs up to which two rungs see well enough for torch's tolerances.
 _FEW = 20_000
+# Weights within this factor of each other are about alike.
+_EVEN = 3.0
 # What a probe that has climbed all it can may be short of the tolerance, and still passes: its certificate says so.
 _SHORT = 4.0
 
@@ -85,6 +87,8 @@ class Prober:
         """Every cotangent asked, with its answer: used again with every new direction, for nothing."""
         self._sample: list[Judged] = []
         """An entry at a kink, of those that were verified together."""
+        self._between_sides = np.zeros(problem.inputs.size)
+        """How far apart the two sides of a kink may be along each coordinate, where kinks were verified together."""
         self._shared = False
 
     def run(self, mode: Mode) -> Outcome:
@@ -101,7 +105,7 @@ class Prober:
             return self._pursue(*accusation)
         unseen = self._unseen_blocks()
         if unseen and self._affordable():  # the last resort
-            compared = every_entry(self.investigation, self.options, (Mode.REVERSE,))
+            compared = every_entry(self.investigation, self.options, (Mode.REVERSE,), self.survey)
             return Outcome(compared.judged, [], compared.seen)
         return Outcome(self._sample, self._doubts(unseen), self._seen() if self.options.certify else None)
 
@@ -251,9 +255,7 @@ class Prober:
 
     def _on_kinks(self, survey: Survey) -> Flags:
         """The coordinates that may sit on a kink: exact zeros and ties, where not all of the survey's are."""
-        point = self.problem.point
-        _, which, counts = np.unique(point, return_inverse=True, return_counts=True)
-        special = ((point == 0) | (counts[which] > 1)) & (survey.direction != 0)
+        special = on_kinks(self.problem.point) & (survey.direction != 0)
         return special if not isinstance(survey, SideSurvey) else np.zeros_like(special)
 
     def _look_around_kinks(self, survey: Survey, special: Flags) -> tuple[Survey, Probe] | None:
@@ -277,6 +279,7 @@ class Prober:
             accusation = self._look(side, float(away[special].min()))
             if accusation is None:
                 self._sample = self._sampled_kinks(survey, special)
+                self._between_sides = survey.between_sides()
                 return None
             worst.append(accusation)
         return min(worst, key=lambda found: abs(found[1].residual))
@@ -382,22 +385,33 @@ class Prober:
                 size = np.abs(survey.direction[block.slice])
                 with np.errstate(divide="ignore"):
                     hidden = np.fmin(hidden, float(survey.hides.max(initial=0.0)) / size)
-            smallest.append(max(float(hidden.max()), self._excused(block)) if block.size else 0.0)
+            excused = max(self._excused(block), float(self._between_sides[block.slice].max(initial=0.0)))
+            smallest.append(max(float(hidden.max()), excused) if block.size else 0.0)
         return Seen(tuple(smallest), MISS)
 
     def _excused(self, block: Block) -> float:
-        """What the largest entry of an input may be off by; that entry is bounded by J u and by J^T v."""
+        """What the largest entry of an input may be off by; that entry is bounded by J^T v, or about by J u."""
         if not self._questions:
             return 0.0
-        cotangent, pullback = self._questions[0]
-        weights = np.abs(cotangent[cotangent != 0])
+        cotangent, pullback = self._even_question()
+        by_column = float(np.abs(pullback[block.slice]).max(initial=0.0)) / float(np.abs(cotangent).min())
         value = self.survey.value[np.isfinite(self.survey.value)]
-        by_column = float(np.abs(pullback[block.slice]).max(initial=0.0)) / float(weights.min(initial=math.inf))
-        by_row = float(np.abs(value).max(initial=0.0)) / float(np.abs(self.direction[block.slice]).min())
-        largest = min(by_column, by_row)
+        by_row = float(np.abs(value).max(initial=0.0)) / float(np.abs(self.direction[block.slice]).max())
+        largest = max(by_column, by_row)  # either sum may have cancelled
         tolerances = self.tolerances
         relative = float(tolerances.rtol[block.slice].max()) + float(tolerances.row_rtol.max(initial=0.0))
         return float(tolerances.atol[block.slice].max()) + relative * largest
+
+    def _even_question(self) -> tuple[Vector, Vector]:
+        """A cotangent that weighs all outputs about alike, with its answer."""
+        cotangent, pullback = self._questions[0]
+        sizes = np.abs(cotangent)
+        if float(sizes.min()) * _EVEN < float(sizes.max()):
+            signs = self.investigation.draw(self.problem.outputs.size, 2)
+            cotangent = np.copysign(0.5 + 0.5 * np.abs(signs), signs)
+            self.problem.outputs.round_in_place(cotangent)
+            pullback = self.investigation.vjp(cotangent)
+        return cotangent, pullback
 
     # from an accusation to a verdict
 
@@ -405,7 +419,7 @@ class Prober:
         """Every entry while that is affordable; else the wrong ones are located and judged."""
         pullback = next(answer for question, answer in self._questions if question is made.cotangent)
         if self._affordable():
-            compared = every_entry(self.investigation, self.options, (Mode.REVERSE,))
+            compared = every_entry(self.investigation, self.options, (Mode.REVERSE,), self.survey)
             nonlinear = not compared.judged and self._is_nonlinear(made, pullback)
             return Outcome(compared.judged, [], compared.seen, nonlinear=nonlinear)
         return self._locate(survey, made, pullback)
