@@ -205,7 +205,7 @@ class Prober:
         if self.explicit:
             typical = np.abs(survey.value) / norm(survey.direction)
             rtol = float(self.tolerances.rtol.min()) + self.tolerances.row_rtol
-            return step * (float(self.tolerances.atol.min()) + rtol * np.where(np.isfinite(typical), typical, 0.0))
+            return step * (self.tolerances.least_atol + rtol * np.where(np.isfinite(typical), typical, 0.0))
         size = np.abs(np.where(np.isfinite(survey.value), survey.value, 0.0))
         for block in self.problem.outputs.blocks:
             part = size[block.slice]
@@ -387,7 +387,7 @@ class Prober:
         largest = min(by_column, by_row)
         tolerances = self.tolerances
         relative = float(tolerances.rtol[block.slice].max()) + float(tolerances.row_rtol.max(initial=0.0))
-        return float(tolerances.atol[block.slice].max()) + relative * largest
+        return tolerances.most_atol(self.problem.inputs.blocks.index(block)) + relative * largest
 
     # from an accusation to a verdict
 
@@ -416,7 +416,7 @@ class Prober:
     def _tolerable(self, made: Probe, pullback: Vector) -> bool:
         """Whether a residual may be the sum of many deviations, each within its tolerance."""
         relative = float(self.tolerances.rtol.min()) * norm(pullback * self.direction)
-        absolute = float(self.tolerances.atol.min()) * norm(self.direction) * norm(made.cotangent)
+        absolute = self.tolerances.least_atol * norm(self.direction) * norm(made.cotangent)
         return abs(made.residual) <= CONFIDENCE * (relative + absolute)
 
     def _row(self, output: int) -> Vector:
@@ -425,9 +425,7 @@ class Prober:
     def _row_tolerance(self) -> Vector:
         """What an entry of each output may be off by: atol, and rtol of that output's typical entry."""
         typical = np.abs(self.survey.value) / norm(self.direction)
-        return (
-            float(self.tolerances.atol.min()) + (float(self.tolerances.rtol.min()) + self.tolerances.row_rtol) * typical
-        )
+        return self.tolerances.least_atol + (float(self.tolerances.rtol.min()) + self.tolerances.row_rtol) * typical
 
     def _affordable(self) -> bool:
         n, m = self.problem.inputs.size, self.problem.outputs.size
@@ -470,7 +468,7 @@ class Prober:
     def _is_tolerable_push(self, pushed: Vector) -> bool:
         """Whether each output's difference may be the sum of many deviations, each within its tolerance."""
         relative = (float(self.tolerances.rtol.min()) + self.tolerances.row_rtol) * np.abs(pushed)
-        absolute = float(self.tolerances.atol.min()) * norm(self.direction)
+        absolute = self.tolerances.least_atol * norm(self.direction)
         allowed = self._bars(pushed) + CONFIDENCE * (relative + absolute)
         return bool((np.abs(self.survey.value - pushed) <= allowed).all())
 

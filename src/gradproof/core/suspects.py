@@ -117,7 +117,7 @@ class Judge:
             mode, suspects, np.zeros(len(suspects)), rank(suspects.excess, np.zeros(1), np.ones(1)), {}, located
         )
         if not self._stencil.fixed:
-            self._tolerances.learn_analytic(suspects.analytic)
+            self._tolerances.learn_analytic(suspects.analytic, suspects.rows, suspects.columns)
             self._measure(judged)
         return judged
 
@@ -182,7 +182,7 @@ class Judge:
         analytic = np.array(estimate.value)
         analytic[at] = suspects.analytic[which]
         numeric = suspects.numeric[which] = estimate.value[at]
-        tolerances.learn_numeric(numeric)
+        tolerances.learn_numeric(numeric, rows, at_column)
         element = self._inputs.element_of(reading.columns)
         with np.errstate(all="ignore"):
             size = _modulus(estimate.value, element)[at]
@@ -191,7 +191,7 @@ class Judge:
             tolerance = tolerances.of(size, rows, at_column)
             own = np.abs(suspects.analytic[which] - numeric)
             suspects.tolerance[which], judged.error[which] = tolerance, bar
-            judged.status[which] = rank(difference, bar, tolerance, tolerances.widest_bar(at_column))
+            judged.status[which] = rank(difference, bar, tolerance, tolerances.widest_bar(rows, at_column))
             # of what cannot be judged, that which differs most comes first
             unsure = judged.status[which] == Status.INCONCLUSIVE.rank
             suspects.excess[which] = np.nan_to_num(own / np.where(unsure, tolerance, tolerance + bar), nan=np.inf)
