@@ -243,6 +243,7 @@ def _left_out(round_: Round, request: Request) -> Iterator[str]:
         problem = round_.investigation.problem
         if problem.connected and not request.modes:
             yield from (f"{mode} (there is no derivative for it)" for mode in Mode if mode not in problem.modes)
+        yield from (f"{block.label} (it has no elements)" for block in problem.inputs.blocks if not block.size)
         yield from _not_asked(problem, round_.options, round_.order)
 
 
@@ -329,7 +330,7 @@ def _bare(session: Session, request: Request, rounds: Sequence[Round]) -> Report
     return Report(
         findings=tuple(sorted(findings, key=lambda f: (-f.status.rank, f.property not in EXPLANATIONS))),
         modes=tuple(mode for mode in Mode if mode in asked),
-        covered=tuple(block.label for block in inputs),
+        covered=tuple(block.label for block in inputs if block.size),
         entries=sum(problem.inputs.size * problem.outputs.size for problem in problems) if jacobian else 0,
         certificate=functools.reduce(_both, certificates) if certificates else None,
         cost=Spent(0, 0, 0, 0.0),

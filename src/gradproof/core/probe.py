@@ -20,12 +20,14 @@ import numpy as np
 
 from gradproof.core.investigation import random_probe
 from gradproof.core.norm import norm
-from gradproof.core.precision import BEND_ALONG, CONFIDENCE, INNER_PRODUCT_ROUND_OFF
+from gradproof.core.precision import BEND_ALONG, CONFIDENCE, DOUBLE, INNER_PRODUCT_ROUND_OFF
 from gradproof.core.stencil import Stencil, rungs, settle
 from gradproof.core.types import Flags, Vector
 
 # A second difference below this part of the derivative is no bend: extrapolation leaves as much.
 _STRAIGHT = 1e-7
+# The finest rung of a survey in double precision: fine enough to step over few of a hundred thousand kinks.
+_FINEST = 32
 # The weight of an output with a wide error bar, relative to the sharpest one, at least.
 _LEAST_WEIGHT = 2.0**-40
 
@@ -41,7 +43,7 @@ def _quantised(direction: Vector, point: Vector, eps: Vector) -> Vector:
     """Rounded so that point + step * direction can be stored exactly for every step of the ladder."""
     finest = np.zeros_like(eps)
     for value in np.unique(eps):
-        finest[eps == value] = 2.0 ** (rungs(float(value))[-1] + 1)
+        finest[eps == value] = 2.0 ** (max(rungs(float(value))[-1], _FINEST if value <= DOUBLE else 0) + 1)
     _, exponent = np.frexp(np.maximum(np.abs(point), np.abs(direction)))
     quantum = np.ldexp(eps * finest, exponent)
     rounded = np.rint(direction / quantum) * quantum
@@ -67,8 +69,12 @@ class Survey:
     hides: Vector = field(init=False)
     """For each output, the largest lone error that the questions asked so far could have missed, times |u_i|."""
 
+    aside: Flags = field(init=False)
+    """Outputs that were seen entry by entry: no question along this survey asks about them."""
+
     def __post_init__(self) -> None:
         self.hides = np.full(self.stencil.problem.outputs.size, np.inf)
+        self.aside = np.zeros(self.stencil.problem.outputs.size, dtype=np.bool_)
 
     def has(self, exponent: int) -> bool:
         return exponent in self._rungs
@@ -158,7 +164,7 @@ def aim(survey: Survey, *, only: Flags | None = None, bent: bool = False) -> Vec
     So do outputs on a kink or a jump along the survey, unless `bent` asks for them, and those that are not in `only`.
     """
     problem, seed = survey.stencil.problem, survey.stencil.investigation.seed
-    seen = np.isfinite(survey.value) & np.isfinite(survey.error) & (bent | ~survey.bent)
+    seen = np.isfinite(survey.value) & np.isfinite(survey.error) & (bent | ~survey.bent) & ~survey.aside
     seen = seen if only is None else seen & only
     size = np.where(seen, np.abs(survey.value), 0.0)
     # the derivative under test is no sharper than its precision, relative to the larger of its numbers

@@ -23,13 +23,14 @@ from gradproof.core.options import Options
 from gradproof.core.precision import BEND, CONFIDENCE, DOUBLE, MISS, SINGLE, SUM_ROUND_OFF, UNSEEN_SHARE
 from gradproof.core.probe import Probe, SideSurvey, Survey, aim, draw_direction, probe
 from gradproof.core.problem import Mode
+from gradproof.core.rows import MOST_ENTRIES, Row, SeenRow, look_at, settled
 from gradproof.core.seen import Seen
 from gradproof.core.space import Block
 from gradproof.core.status import Status
 from gradproof.core.stencil import Stencil, rungs
 from gradproof.core.suspects import Judge, Judged, Suspects
 from gradproof.core.tolerances import Tolerances
-from gradproof.core.types import Flags, Vector
+from gradproof.core.types import Flags, Indices, Vector
 
 # Inputs that are looked at alone, if a joint probe does not see them.
 _LEAVES = 16
@@ -82,7 +83,8 @@ class Prober:
         self._questions: list[tuple[Vector, Vector]] = []
         """Every cotangent asked, with its answer: used again with every new direction, for nothing."""
         self._sample: list[Judged] = []
-        """An entry at a kink, of those that were verified together."""
+        """An entry at a kink, of those that were verified together; and entries of rows that were looked at alone."""
+        self._seen_rows: dict[int, SeenRow] = {}
         self._shared = False
 
     def run(self, mode: Mode) -> Outcome:
@@ -116,13 +118,13 @@ class Prober:
                 accusation = self._confirmed(survey, accusation)
                 if accusation is not None:
                     return survey, accusation
-            missing = survey.hides > self._wanted(survey, step)
+            missing = (survey.hides > self._wanted(survey, step)) & ~survey.aside
             if not missing.any() or asked >= _QUESTIONS:
                 return None
             asked += 1
             question = self._question(survey, missing, step)
             if question is None:
-                return self._look_closely(survey, missing)
+                return self._look_closely(survey, missing) or self._look_at_entries(survey, step)
             accusation = question()
 
     def _question(self, survey: Survey, missing: Flags, step: float) -> Callable[[], Probe | None] | None:
@@ -155,6 +157,36 @@ class Prober:
             return self._look_around_kinks(survey, special)
         return self._look_row_by_row(survey, missing) if int(missing.sum()) <= _ROWS else None
 
+    def _look_at_entries(self, survey: Survey, step: float) -> tuple[Survey, Probe] | None:
+        """The entries of the few rows that are still not seen, and that nothing else moves their outputs."""
+        missing = (survey.hides > self._wanted(survey, step)) & ~survey.aside
+        return self._settle_rows(survey, np.flatnonzero(missing))
+
+    def _settle_rows(self, survey: Survey, outputs: Indices) -> tuple[Survey, Probe] | None:
+        """Set those of some outputs aside whose rows are right; an accusation, if something else moves them."""
+        rows = [row for row in (self._sparse_row(int(output)) for output in outputs[:_ROWS]) if row is not None]
+        if not rows or sum(len(row.columns) for row in rows) > MOST_ENTRIES:
+            return None
+        found = look_at(rows, self.stencil, self.tolerances, survey.direction, (*self._base, *self._finer[:1]))
+        if found.judged is not None and (told := settled(found.judged)) is not None:
+            self._sample.append(told)
+        if found.moved is not None:
+            cotangent = np.zeros(self.problem.outputs.size)
+            cotangent[[row.output for row in rows]] = 1.0
+            return found.moved, self._made(found.moved, cotangent)
+        for output, row in found.seen.items():
+            survey.aside[output], survey.hides[output] = True, row.hides
+        self._seen_rows |= found.seen
+        return None
+
+    def _sparse_row(self, output: int) -> Row | None:
+        return Row.of(output, self._row(output))
+
+    def _made(self, survey: Survey, cotangent: Vector) -> Probe:
+        pullback = self.investigation.vjp(cotangent)
+        self._questions.append((cotangent, pullback))
+        return probe(survey, cotangent, pullback)
+
     def _ask(self, survey: Survey, cotangent: Vector) -> Probe | None:
         """Ask one cotangent; the probe if it accuses. What does not is written into the ledger."""
         if not cotangent.any():
@@ -167,7 +199,8 @@ class Prober:
         return self._entered(survey, cotangent, pullback)
 
     def _entered(self, survey: Survey, cotangent: Vector, pullback: Vector) -> Probe | None:
-        if not survey.asked_bent and (survey.bent & (cotangent != 0)).any():
+        asked = cotangent != 0
+        if (survey.aside & asked).any() or (not survey.asked_bent and (survey.bent & asked).any()):
             return None  # at a kink the two sides need not agree
         made = probe(survey, cotangent, pullback)
         if made.accuses:
@@ -329,7 +362,9 @@ class Prober:
         left = np.ones(block.size, dtype=np.bool_)
         for survey in self._surveys:
             covered = survey.direction[block.slice] != 0
-            if (covered & left).any() and not (survey.hides > self._wanted_of(survey, block, step)).any():
+            if (covered & left).any() and not (
+                (survey.hides > self._wanted_of(survey, block, step)) & ~survey.aside
+            ).any():
                 left &= ~covered
         return not left.any()
 
@@ -354,7 +389,7 @@ class Prober:
         for block in self._unseen_blocks():
             step = float(np.abs(self.direction[block.slice]).min())
             survey = next(each for each in reversed(self._surveys) if each.direction[block.slice].any())
-            hidden = survey.hides > _SHORT * self._wanted_of(survey, block, step)
+            hidden = (survey.hides > _SHORT * self._wanted_of(survey, block, step)) & ~survey.aside
             if hidden.any():
                 size = float(survey.hides[hidden].max()) / step
                 doubts.append(
@@ -554,7 +589,7 @@ class Prober:
 def _ladder(eps: float) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
     """The rungs of a probe: one coarser in reserve, the two it starts with, the finer ones in reserve."""
     if eps <= DOUBLE:
-        return (11, 8), (14, 17), (20, 23, 26)
+        return (11, 8), (14, 17), (20, 23, 26, 29, 32)
     exponents = rungs(eps)
     middle = len(exponents) // 2
     return exponents[: middle - 1][::-1], exponents[middle - 1 : middle + 1], exponents[middle + 1 :]
