@@ -93,8 +93,9 @@ class Survey:
             hidden = (made.threshold + abs(made.residual)) / np.abs(made.cotangent)
         self.hides = np.fmin(self.hides, hidden)
 
-    def climb(self, *exponents: int) -> None:
-        """Take more rungs and settle again."""
+    def climb(self, *exponents: int, only: Flags | None = None) -> None:
+        """Take more rungs and settle again, all outputs or `only` some."""
+        before = None if only is None else (self.value, self.error)
         for exponent in exponents:
             quotient, bend = self.along(self.direction, exponent)
             at = sum(rung < exponent for rung in self._rungs)
@@ -102,6 +103,8 @@ class Survey:
             self._quotients.insert(at, quotient)
             self._bends.insert(at, bend)
         self._settle()
+        if before is not None:
+            self.value, self.error = np.where(only, self.value, before[0]), np.where(only, self.error, before[1])
         self.bent = self._find_bends()
 
     def along(self, direction: Vector, exponent: int) -> tuple[Vector, Vector]:

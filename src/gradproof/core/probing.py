@@ -44,6 +44,12 @@ _FLOOR = 4.0
 _BLURRED = 2.0
 # Coordinates looked at for a kink to show.
 _SAMPLES = 8
+# Rungs for a few outputs among many, one in so many, that a kink or a pole is near to.
+_FINEST, _FEW_OF = (29, 32), 50
+# Numbers that the points of one rung may come to, for all entries that are looked at closely.
+_MOST_WORK = 2**22
+# Inputs up to which every entry costs less than to look at some of them closely.
+_SMALL = 256
 # Outputs up to which two rungs see well enough for torch's tolerances.
 _FEW = 20_000
 # What a probe that has climbed all it can may be short of the tolerance, and still passes: its certificate says so.
@@ -124,7 +130,7 @@ class Prober:
             asked += 1
             question = self._question(survey, missing, step)
             if question is None:
-                return self._look_closely(survey, missing) or self._look_at_entries(survey, step)
+                return self._look_closely(survey, missing, step)
             accusation = question()
 
     def _question(self, survey: Survey, missing: Flags, step: float) -> Callable[[], Probe | None] | None:
@@ -137,10 +143,21 @@ class Prober:
         rungs = self._further_rungs(survey, missing) if self.precise else ()  # else they tell no more
         if rungs:
             return lambda: self._climb(survey, rungs)
+        if self.precise and not survey.has(_FINEST[-1]) and self._are_few(missing):
+            return lambda: self._sharpen(survey, missing)
         return (lambda: self._ask_bent(survey, missing)) if bent and not survey.asked_bent else None
 
     def _climb(self, survey: Survey, rungs: tuple[int, ...]) -> Probe | None:
         survey.climb(*rungs)
+        return self._again(survey)
+
+    @staticmethod
+    def _are_few(missing: Flags) -> bool:
+        return _FEW_OF * int(missing.sum()) <= len(missing)
+
+    def _sharpen(self, survey: Survey, missing: Flags) -> Probe | None:
+        """Steps so short that they reach no kink nor pole nearby, for a few outputs among many."""
+        survey.climb(*_FINEST, only=missing)
         return self._again(survey)
 
     def _ask_bent(self, survey: Survey, missing: Flags) -> Probe | None:
@@ -148,26 +165,33 @@ class Prober:
         survey.asked_bent = True
         return self._ask(survey, aim(survey, only=missing, bent=True))
 
-    def _look_closely(self, survey: Survey, missing: Flags) -> tuple[Survey, Probe] | None:
+    def _look_closely(self, survey: Survey, missing: Flags, step: float) -> tuple[Survey, Probe] | None:
         """Other directions around kinks, or a vjp for each output, where there are few."""
         if not self.precise:
             return None
         special = self._on_kinks(survey)
         if (survey.bent & missing).any() and special.any():
             return self._look_around_kinks(survey, special)
-        return self._look_row_by_row(survey, missing) if int(missing.sum()) <= _ROWS else None
+        if int(missing.sum()) > _ROWS:
+            return None
+        return self._look_row_by_row(survey, missing) or self._look_at_entries(survey, step)
 
     def _look_at_entries(self, survey: Survey, step: float) -> tuple[Survey, Probe] | None:
         """The entries of the few rows that are still not seen, and that nothing else moves their outputs."""
-        missing = (survey.hides > self._wanted(survey, step)) & ~survey.aside
-        return self._settle_rows(survey, np.flatnonzero(missing))
+        wanted = self._wanted(survey, step)
+        outputs = np.flatnonzero((survey.hides > wanted) & ~survey.aside)
+        return None if len(survey.direction) <= _SMALL else self._settle_rows(survey, outputs, wanted)
 
-    def _settle_rows(self, survey: Survey, outputs: Indices) -> tuple[Survey, Probe] | None:
+    def _settle_rows(self, survey: Survey, outputs: Indices, wanted: Vector) -> tuple[Survey, Probe] | None:
         """Set those of some outputs aside whose rows are right; an accusation, if something else moves them."""
-        rows = [row for row in (self._sparse_row(int(output)) for output in outputs[:_ROWS]) if row is not None]
-        if not rows or sum(len(row.columns) for row in rows) > MOST_ENTRIES:
+        most = min(MOST_ENTRIES, _MOST_WORK // (self.problem.inputs.size + self.problem.outputs.size))
+        if len(outputs) > most:
             return None
-        found = look_at(rows, self.stencil, self.tolerances, survey.direction, (*self._base, *self._finer[:1]))
+        rows = [row for row in (self._sparse_row(int(output)) for output in outputs) if row is not None]
+        if not rows or sum(len(row.columns) for row in rows) > most:
+            return None
+        exponents = (*self._base, *self._finer[:1])
+        found = look_at(rows, self.stencil, self.tolerances, survey.direction, exponents, wanted)
         if found.judged is not None and (told := settled(found.judged)) is not None:
             self._sample.append(told)
         if found.moved is not None:
@@ -589,7 +613,7 @@ class Prober:
 def _ladder(eps: float) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
     """The rungs of a probe: one coarser in reserve, the two it starts with, the finer ones in reserve."""
     if eps <= DOUBLE:
-        return (11, 8), (14, 17), (20, 23, 26, 29, 32)
+        return (11, 8), (14, 17), (20, 23, 26)
     exponents = rungs(eps)
     middle = len(exponents) // 2
     return exponents[: middle - 1][::-1], exponents[middle - 1 : middle + 1], exponents[middle + 1 :]

@@ -1,5 +1,4 @@
-"""Outputs that no joint question sees, each by itself: the few inputs that its row names, entry by entry, and all others
-at once.
+"""Outputs that no joint question sees: of each, the few inputs that its row names entry by entry, all others at once.
 
 Among thousands of random numbers some are always near a pole, a tie or the end of the domain. The output there cannot
 be seen along a direction that moves everything by steps of an ordinary size. But its row, one vjp, mostly names a few
@@ -59,15 +58,19 @@ class Rows:
     """The survey without their inputs, if some output moves along it all the same."""
     judged: Judged | None = None
 
-    @property
-    def is_wrong(self) -> bool:
-        return self.judged is not None and bool((self.judged.status == Status.WRONG.rank).any())
-
 
 def look_at(
-    rows: list[Row], stencil: Stencil, tolerances: Tolerances, direction: Vector, exponents: tuple[int, ...]
+    rows: list[Row],
+    stencil: Stencil,
+    tolerances: Tolerances,
+    direction: Vector,
+    exponents: tuple[int, ...],
+    wanted: Vector,
 ) -> Rows:
-    """Judge the entries of some rows, and whether the other inputs move their outputs, by rungs with these exponents."""
+    """Judge the entries of some rows; and, by rungs of these exponents, whether the other inputs move their outputs.
+
+    An error there must be seen that is as small as `wanted` for each output, times |u_i|.
+    """
     columns = np.unique(np.concatenate([row.columns for row in rows]))
     outputs = np.array([row.output for row in rows], dtype=np.intp)
     found = Rows()
@@ -91,7 +94,7 @@ def look_at(
     for row, rest in zip(rows, still, strict=True):
         own = _of_row(found.judged, row)
         hides = _hides(found.judged, own, direction)
-        if hides is not None:
+        if hides is not None and 2.0 * rest <= wanted[row.output]:
             value = float(row.entries @ direction[row.columns])
             found.seen[row.output] = SeenRow(value, max(hides, float(2.0 * rest)))
     return found
@@ -113,7 +116,7 @@ def _hides(judged: Judged | None, own: Flags, direction: Vector) -> float | None
 
 
 def settled(judged: Judged) -> Judged | None:
-    """The entries that were judged one way or the other: what could not be is told in other words. None: there are none."""
+    """The entries that were judged one way or the other, if any is not right; what could not be is told elsewhere."""
     which = np.flatnonzero(judged.status != Status.INCONCLUSIVE.rank)
     if not (judged.status[which] > Status.RIGHT.rank).any():
         return None

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import types
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, cast
 
 import torch
 
@@ -71,28 +71,28 @@ def _named(value: Any, name: str, depth: int) -> Iterator[tuple[str, torch.Tenso
         yield name, value
     elif isinstance(value, torch.nn.Module):
         yield from ((f"{name}.{inner}" if name else inner, part) for inner, part in value.named_parameters())
-    elif depth and isinstance(value, functools.partial):
-        for part in (value.func, *value.args, *value.keywords.values()):
-            yield from _named(part, "", depth - 1)
-    elif depth and isinstance(value, (types.FunctionType, types.MethodType)):
-        owner = getattr(value, "__self__", None)
-        if owner is not None:
-            yield from _attributes(owner, depth)
-        for inner, part in referred(value):
+    elif depth:
+        for inner, part in _parts(value, name, whole=depth == _DEPTH):
             yield from _named(part, inner, depth - 1)
-    elif depth and isinstance(value, (list, tuple)):
-        for k, part in enumerate(value):  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
-            yield from _named(part, f"{name}[{k}]", depth - 1)
-    elif depth and isinstance(value, dict):
-        for key, part in value.items():  # pyright: ignore[reportUnknownVariableType]
-            yield from _named(part, f"{name}[{key!r}]", depth - 1)
-    elif depth == _DEPTH:  # an object that can be called
-        yield from _attributes(value, depth)
 
 
-def _attributes(owner: Any, depth: int) -> Iterator[tuple[str, torch.Tensor]]:
+def _parts(value: Any, name: str, *, whole: bool) -> Iterator[tuple[str, Any]]:
+    """What a function refers to, and what containers hold; of the function under test also what its object holds."""
+    if isinstance(value, functools.partial):
+        yield from (("", part) for part in (value.func, *value.args, *value.keywords.values()))
+    elif isinstance(value, types.FunctionType | types.MethodType):
+        yield from _attributes(getattr(value, "__self__", None))
+        yield from referred(value)
+    elif isinstance(value, list | tuple):
+        yield from ((f"{name}[{k}]", part) for k, part in enumerate(cast(Sequence[Any], value)))
+    elif isinstance(value, dict):
+        yield from ((f"{name}[{key!r}]", part) for key, part in cast(dict[Any, Any], value).items())
+    elif whole:  # an object that can be called
+        yield from _attributes(value)
+
+
+def _attributes(owner: Any) -> Iterator[tuple[str, Any]]:
     if isinstance(owner, torch.nn.Module):
-        yield from _named(owner, "", depth)
+        yield "", owner
     elif not isinstance(owner, type | types.ModuleType):
-        for name, part in getattr(owner, "__dict__", {}).items():
-            yield from _named(part, f"self.{name}", depth - 1)
+        yield from ((f"self.{name}", part) for name, part in getattr(owner, "__dict__", {}).items())

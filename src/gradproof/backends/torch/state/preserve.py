@@ -15,7 +15,7 @@ from gradproof.backends.torch.state.keeper import Keeper
 C = TypeVar("C", bound=Call)
 
 _turn = threading.RLock()
-"""Whose turn it is. The random generators, the level of dual numbers, the filters of warnings and the user's own tensors
+"""Whose turn it is. The random generators, the level of dual numbers, the filters of warnings and the user's tensors
 belong to the whole process: checks in several threads take turns. A check within a check is of the same thread."""
 
 
