@@ -28,7 +28,7 @@ from gradproof.core.seen import Seen
 from gradproof.core.status import Status
 from gradproof.exhibits import measure_exhibits
 from gradproof.properties import DEFAULT, EXPLANATIONS, PROPERTIES
-from gradproof.properties.property import Property
+from gradproof.properties.property import Pause, Property
 from gradproof.render.progress import watching
 from gradproof.results.certificate import Certificate
 from gradproof.results.diagnosis import eliminate
@@ -223,11 +223,24 @@ def _numbered(findings: Sequence[Finding], order: int) -> tuple[Finding, ...]:
 def _examined(
     investigation: Investigation, options: Options, asked: Sequence[tuple[str, Property]]
 ) -> Iterator[list[Finding | Seen]]:
-    """What each property finds; an exception of user code is a finding too."""
-    for name, each in asked:
+    """What each property finds; an exception of user code is a finding too.
+
+    Where the budget is limited, a property that pauses goes on after all others.
+    """
+    paused: dict[str, Iterator[Finding | Seen | Pause]] = {}
+    waiting = list(asked)
+    while waiting:
+        name, each = waiting.pop(0)
         found: list[Finding | Seen] = []
         try:
-            found.extend(each.examine(investigation, options))
+            examined = paused.get(name) or iter(each.examine(investigation, options))
+            for item in examined:
+                if not isinstance(item, Pause):
+                    found.append(item)
+                elif investigation.cost.is_limited and waiting:
+                    paused[name] = examined
+                    waiting.append((name, each))
+                    break
         except BudgetExhausted:
             found.append(_exhausted(name))
         except Exception as error:

@@ -150,7 +150,7 @@ def _decide(
 def _is_fatal(finding: Finding) -> bool:
     """Wrong, nothing verified, or beyond torch's tolerance by numbers too noisy to call it wrong."""
     if finding.status is Status.INCONCLUSIVE and finding.entries and finding.kind != "lone kink":
-        return any(entry.difference > entry.tolerance for entry in finding.entries)
+        return any(entry.difference > entry.tolerance and entry.error < math.inf for entry in finding.entries)
     return finding.status is not Status.KINK and finding.kind != "unseen"
 
 

@@ -95,7 +95,7 @@ class Survey:
 
     def climb(self, *exponents: int, only: Flags | None = None) -> None:
         """Take more rungs and settle again, all outputs or `only` some."""
-        before = None if only is None else (self.value, self.error)
+        before = None if only is None else (only, self.value, self.error)
         for exponent in exponents:
             quotient, bend = self.along(self.direction, exponent)
             at = sum(rung < exponent for rung in self._rungs)
@@ -104,7 +104,8 @@ class Survey:
             self._bends.insert(at, bend)
         self._settle()
         if before is not None:
-            self.value, self.error = np.where(only, self.value, before[0]), np.where(only, self.error, before[1])
+            chosen, value, error = before
+            self.value, self.error = np.where(chosen, self.value, value), np.where(chosen, self.error, error)
         self.bent = self._find_bends()
 
     def along(self, direction: Vector, exponent: int) -> tuple[Vector, Vector]:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from gradproof.core.agreement import same
+from gradproof.core.cost import BudgetExhausted
 from gradproof.core.entries import every_entry
 from gradproof.core.investigation import Investigation, basis
 from gradproof.core.locate import halve
@@ -44,6 +45,8 @@ _FLOOR = 4.0
 _BLURRED = 2.0
 # Coordinates looked at for a kink to show.
 _SAMPLES = 8
+# An accusation of this many times its threshold stands, even if the budget ends before an entry is found.
+_CLEARLY = 100.0
 # Rungs for a few outputs among many, one in so many, that a kink or a pole is near to.
 _FINEST, _FEW_OF = (29, 32), 50
 # Numbers that the points of one rung may come to, for all entries that are looked at closely.
@@ -65,8 +68,23 @@ class Outcome:
     seen: Seen | None
     unexplained: list[str] = field(default_factory=list[str])
     """Accusations that led to right entries only."""
+    unlocated: list[str] = field(default_factory=list[str])
+    """Accusations that the budget left no room to locate."""
     nonlinear: bool = False
     """Every entry is right, yet a sum of them is not: the derivative is not linear in its cotangent or tangent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Accusation:
+    """A probe that differs by more than it may: some entry is wrong, it is not known yet which."""
+
+    difference: float
+    allowed: float
+    stands: bool
+    """Whether it is believed even if no entry is found."""
+
+    def __str__(self) -> str:
+        return f"a sum over all entries differs by {self.difference:.3g}, allowed {self.allowed:.3g}"
 
 
 class Prober:
@@ -93,22 +111,50 @@ class Prober:
         self._seen_rows: dict[int, SeenRow] = {}
         self._shared = False
 
-    def run(self, mode: Mode) -> Outcome:
-        return self._reverse() if mode is Mode.REVERSE else self._forward()
+    def run(self, mode: Mode) -> Iterator[Outcome | Accusation]:
+        """What a mode comes to; before that, where a wrong entry remains to be located, the accusation.
+
+        Locating costs more than all that went before. If the budget ends meanwhile, the accusation stands.
+        """
+        for found in self._reverse() if mode is Mode.REVERSE else self._forward():
+            yield found
+            if isinstance(found, Outcome):
+                return
+
+    def _located(self, accusation: Accusation, locate: Callable[[], Outcome]) -> Outcome:
+        try:
+            return locate()
+        except BudgetExhausted:
+            if not accusation.stands:
+                raise
+            return Outcome(list(self._sample), [], None, unlocated=[str(accusation)])
 
     # reverse mode
 
-    def _reverse(self) -> Outcome:
+    def _reverse(self) -> Iterator[Outcome | Accusation]:
         """Ask until every output and every input is seen, or until something accuses."""
-        accusation = self._look(self.survey, self._easiest_step())
-        if accusation is None:
-            accusation = self._look_at_weak_inputs()
-        if accusation is not None:
-            return self._pursue(*accusation)
-        if self._unseen_blocks() and self._affordable():  # the last resort
+        accused = self._look(self.survey, self._easiest_step())
+        if accused is None:
+            accused = self._look_at_weak_inputs()
+        if accused is not None:
+            survey, made = accused
+            accusation = self._accusation(survey, made)
+            yield accusation
+            yield self._located(accusation, lambda: self._pursue(survey, made))
+        elif self._unseen_blocks() and self._affordable():  # the last resort
             compared = every_entry(self.investigation, self.options, (Mode.REVERSE,))
-            return Outcome(compared.judged, [], compared.seen)
-        return Outcome(self._sample, self._doubts(), self._seen())
+            yield Outcome(compared.judged, [], compared.seen)
+        else:
+            yield Outcome(self._sample, self._doubts(), self._seen())
+
+    def _accusation(self, survey: Survey, made: Probe) -> Accusation:
+        """What an accusing probe says. It stands by itself if no kink, no tolerance and no luck explains it."""
+        asked = made.cotangent != 0
+        pullback = next(answer for question, answer in self._questions if question is made.cotangent)
+        kinked = bool((survey.bent & asked).any()) or survey.asked_bent or isinstance(survey, SideSurvey)
+        clear = abs(made.residual) > _CLEARLY * made.threshold and math.isfinite(made.threshold)
+        stands = clear and self.precise and not kinked and not self._tolerable(made, pullback)
+        return Accusation(abs(made.residual), made.threshold, stands)
 
     def _look(self, survey: Survey, step: float) -> tuple[Survey, Probe] | None:
         """Ask about every output along a survey, the cheapest question first; an accusation, if there is one.
@@ -463,13 +509,17 @@ class Prober:
         """Whether an accusation that no entry confirms comes from a vjp that is not linear."""
         if not made.accuses or self._tolerable(made, pullback):
             return False
-        return not self._is_linear(self.investigation.vjp, made.cotangent, pullback)
+        round_off = float((np.abs(made.cotangent) @ self.stencil.noise) * self.stencil.unresolvable.max())
+        return not self._is_linear(self.investigation.vjp, made.cotangent, pullback, round_off)
 
-    def _is_linear(self, apply: Callable[[Vector], Vector], question: Vector, answer: Vector) -> bool:
-        """Whether a derivative answers to two parts of -2 times a question with the parts of -2 times the answer."""
+    def _is_linear(self, apply: Callable[[Vector], Vector], question: Vector, answer: Vector, round_off: float) -> bool:
+        """Whether a derivative answers to two parts of -2 times a question with the parts of -2 times the answer.
+
+        `round_off` is the size of an answer that is nothing but round-off of the numbers it is made of.
+        """
         part = -2.0 * question
         part[len(part) // 2 :] = 0.0
-        slack = 2.0 * self.options.nondet_tol
+        slack = 2.0 * (self.options.nondet_tol + round_off)
         return same(apply(part) + apply(-2.0 * question - part), -2.0 * answer, self.problem.coarsest_eps, slack)
 
     def _tolerable(self, made: Probe, pullback: Vector) -> bool:
@@ -547,7 +597,7 @@ class Prober:
 
     # forward mode
 
-    def _forward(self) -> Outcome:
+    def _forward(self) -> Iterator[Outcome | Accusation]:
         investigation, survey = self.investigation, self.survey
         pushed = investigation.share_tangent(self.direction)
         for rung in self._coarser if self.explicit else ():
@@ -560,11 +610,33 @@ class Prober:
         seen = Seen((worst / self.smallest_step,) * len(self.problem.inputs.blocks), MISS)
         low = not self.precise and self.problem.inputs.coarsest_eps <= SINGLE
         if self._agrees(pushed) or (low and self._is_within_bars(pushed)):
-            return Outcome([], [], seen)
+            yield Outcome([], [], seen)
+            return
+        accusation = self._forward_accusation(pushed)
+        if accusation is not None:
+            yield accusation
+        yield self._located(accusation or _UNFOUNDED, lambda: self._pursue_forward(pushed, seen))
+
+    def _forward_accusation(self, pushed: Vector) -> Accusation | None:
+        """The output that is furthest from its bars, if any is beyond them."""
+        bars = self._bars(pushed)
+        with np.errstate(invalid="ignore"):
+            excess = np.where(self.survey.bent, 0.0, np.abs(self.survey.value - pushed) / bars)
+        worst = int(np.argmax(np.nan_to_num(excess, nan=0.0)))
+        if not excess[worst] > 1.0:
+            return None
+        difference, bar = abs(float(self.survey.value[worst] - pushed[worst])), float(bars[worst])
+        stands = excess[worst] > _CLEARLY and self.precise and not self._is_tolerable_push(pushed)
+        return Accusation(difference, bar, bool(stands))
+
+    def _pursue_forward(self, pushed: Vector, seen: Seen) -> Outcome:
+        """Every entry while that is affordable; else the wrong ones are located and judged."""
+        investigation, survey = self.investigation, self.survey
         if self._affordable():
             compared = every_entry(investigation, self.options, (Mode.FORWARD,))
-            nonlinear = not compared.judged and not self._is_linear(investigation.jvp, self.direction, pushed)
-            return Outcome(compared.judged, [], compared.seen, nonlinear=nonlinear)
+            round_off = float((np.abs(self.direction) @ self.stencil.unresolvable) * self.stencil.noise.max())
+            linear = bool(compared.judged) or self._is_linear(investigation.jvp, self.direction, pushed, round_off)
+            return Outcome(compared.judged, [], compared.seen, nonlinear=not linear)
         accused = ~(np.abs(survey.value - pushed) <= self._bars(pushed)) | ~np.isfinite(pushed)
         if accused.any():
             suspects = Suspects.accused(list(self._locate_forward(pushed, accused)))
@@ -580,16 +652,28 @@ class Prober:
     def _is_within_bars(self, pushed: Vector) -> bool:
         """Whether nothing differs by more than error bars and round-off."""
         bars = self._bars(pushed)
-        return bool((np.abs(self.survey.value - pushed) <= bars).all() and np.isfinite(bars).all())
+        with np.errstate(invalid="ignore"):
+            within = (np.abs(self.survey.value - pushed) <= bars) & np.isfinite(bars)
+        return bool(within.all()) or bool((within | self._agrees_with_rows(pushed)).all())
 
     def _agrees(self, pushed: Vector) -> bool:
         if not self._is_within_bars(pushed):
             return False
         bars = self._bars(pushed)
-        if self.explicit:
-            return bool((bars <= self.smallest_step * self._row_tolerance()).all())
+        if self.precise:
+            return bool(
+                ((bars <= self._wanted(self.survey, self.smallest_step)) | self._agrees_with_rows(pushed)).all()
+            )
         share = norm(pushed) / math.sqrt(len(pushed) * len(self.direction))
         return bool((bars <= UNSEEN_SHARE * share).all())
+
+    def _agrees_with_rows(self, pushed: Vector) -> Flags:
+        """The outputs of which the row was verified in reverse mode, and whose tangents follow from it."""
+        agrees = np.zeros(len(pushed), dtype=np.bool_)
+        for output, row in self._seen_rows.items():
+            slack = SUM_ROUND_OFF * self.problem.coarsest_eps * abs(row.value) + row.hides
+            agrees[output] = abs(float(pushed[output]) - row.value) <= slack
+        return agrees
 
     def _locate_forward(self, pushed: Vector, accused: Flags) -> Iterator[tuple[int, int, float]]:
         excess = np.where(accused, np.abs(self.survey.value - pushed) / self._bars(pushed), 0.0)
@@ -608,6 +692,9 @@ class Prober:
             for part in self._parts(column):
                 along = basis(slice(part, part + 1), len(self.direction))[0]
                 yield output, part, float(self.investigation.jvp(along)[output])
+
+
+_UNFOUNDED = Accusation(0.0, math.inf, stands=False)
 
 
 def _ladder(eps: float) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:

@@ -7,7 +7,7 @@ import functools
 import numpy as np
 
 from gradproof.core.options import Options
-from gradproof.core.precision import DOUBLE, ENTRY_ROUND_OFF, NEGLIGIBLE, WIDEST_BAR, default_rtol
+from gradproof.core.precision import DERIVATIVE_ROUND_OFF, DOUBLE, ENTRY_ROUND_OFF, NEGLIGIBLE, WIDEST_BAR, default_rtol
 from gradproof.core.scales import PairScales, Places, of_blocks
 from gradproof.core.space import Space
 from gradproof.core.stencil import Stencil, Tolerance
@@ -37,6 +37,8 @@ class Tolerances:
         self._numeric, self._claimed = PairScales(outputs, inputs), PairScales(outputs, inputs)
         self._negligible = 0.0 if options.atol is not None else NEGLIGIBLE
         self._depends = bool(self._negligible) or self._low_inputs
+        # where evaluations are no sharper than the low precision itself, no bar is as sharp as a tolerance may ask
+        self._accepts_bars = bool(self._negligible) or (self._low_inputs and stencil.problem.evaluates_in is None)
         self.needs_largest = self._depends or options.certify
         """Whether the largest entries must be known before anything is judged or certified."""
         self._sharp: bool | None = None
@@ -73,10 +75,17 @@ class Tolerances:
         return self._numeric.spread(self._atol, rows, columns)
 
     def widest_bar(self, rows: Indices, columns: Indices) -> Vector:
-        """How wide an error bar may be, for each of these entries, where no tolerance was asked for."""
-        if not self._negligible:
+        """How wide an error bar may be, for each of these entries, where no tolerance was asked for that can be met.
+
+        Small next to the largest claim of the pair; and where those are round-off of others, negligible next to these.
+        """
+        if not self._accepts_bars:
             return np.zeros(1)
-        return WIDEST_BAR * self._claimed.pick(self._claimed.largest, rows, columns)
+        claimed = self._claimed.largest
+        most = float(claimed.max(initial=0.0))
+        round_off = claimed <= DERIVATIVE_ROUND_OFF * DOUBLE * most
+        widest = np.where(round_off, self._negligible * float(self.rtol.min()) * most, WIDEST_BAR * claimed)
+        return self._claimed.pick(widest, rows, columns)
 
     def of(self, size: Vector, rows: Indices, columns: Indices) -> Vector:
         """What single entries of these sizes may be off by."""
@@ -146,7 +155,7 @@ class Tolerances:
 
         Not next to the largest numerical one: the quotient across a jump is huge, and its error bar too.
         """
-        if self._negligible:
+        if self._accepts_bars:
             _learn(self._claimed, analytic, rows, columns)
             self.__dict__.pop("_blur", None)
 
