@@ -225,7 +225,7 @@ def _examined(
 ) -> Iterator[list[Finding | Seen]]:
     """What each property finds; an exception of user code is a finding too.
 
-    Where the budget is limited, a property that pauses goes on after all others.
+    A property that pauses goes on after all others.
     """
     paused: dict[str, Iterator[Finding | Seen | Pause]] = {}
     waiting = list(asked)
@@ -237,7 +237,7 @@ def _examined(
             for item in examined:
                 if not isinstance(item, Pause):
                     found.append(item)
-                elif investigation.cost.is_limited and waiting:
+                elif waiting:
                     paused[name] = examined
                     waiting.append((name, each))
                     break

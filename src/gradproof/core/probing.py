@@ -111,15 +111,16 @@ class Prober:
         self._seen_rows: dict[int, SeenRow] = {}
         self._shared = False
 
-    def run(self, mode: Mode) -> Iterator[Outcome | Accusation]:
+    def run(self, mode: Mode) -> Outcome:
+        """What a mode comes to."""
+        return next(found for found in self.steps(mode) if isinstance(found, Outcome))
+
+    def steps(self, mode: Mode) -> Iterator[Outcome | Accusation]:
         """What a mode comes to; before that, where a wrong entry remains to be located, the accusation.
 
         Locating costs more than all that went before. If the budget ends meanwhile, the accusation stands.
         """
-        for found in self._reverse() if mode is Mode.REVERSE else self._forward():
-            yield found
-            if isinstance(found, Outcome):
-                return
+        return self._reverse() if mode is Mode.REVERSE else self._forward()
 
     def _located(self, accusation: Accusation, locate: Callable[[], Outcome]) -> Outcome:
         try:
@@ -293,7 +294,10 @@ class Prober:
         if not finer or not self.precise or not math.isfinite(made.threshold):
             return made
         before = survey.value, survey.error
-        survey.climb(*finer)
+        try:
+            survey.climb(*finer)
+        except BudgetExhausted:
+            return made  # whether it stands by itself is seen later
         pullback = next(answer for question, answer in self._questions if question is made.cotangent)
         again = probe(survey, made.cotangent, pullback)
         if again.accuses:

@@ -55,13 +55,14 @@ def jacobian(investigation: Investigation, options: Options) -> Iterator[Finding
 def _by_probes(investigation: Investigation, options: Options) -> Iterator[Finding | Seen | Pause]:
     prober = Prober(investigation, options)
     for mode in options.modes:
-        for outcome in prober.run(mode):
-            yield from [Pause()] if isinstance(outcome, Accusation) else _told(investigation, options, mode, outcome)
+        for found in prober.steps(mode):
+            if not isinstance(found, Accusation):
+                yield from _told(investigation, options, mode, found)
+            elif investigation.cost.is_limited:
+                yield Pause()
 
 
-def _told(
-    investigation: Investigation, options: Options, mode: Mode, outcome: Outcome
-) -> Iterator[Finding | Seen | Pause]:
+def _told(investigation: Investigation, options: Options, mode: Mode, outcome: Outcome) -> Iterator[Finding | Seen]:
     """What a mode came to, as findings."""
     if outcome.seen is not None:
         yield outcome.seen

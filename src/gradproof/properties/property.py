@@ -14,7 +14,7 @@ from gradproof.results.finding import Finding
 
 
 class Pause:
-    """Yielded by a property before it does something expensive: where the budget is limited, others go first."""
+    """Yielded by a property before it does something expensive while the budget is limited: others go first."""
 
 
 Examine = Callable[[Investigation, Options], Iterable[Finding | Seen | Pause]]
