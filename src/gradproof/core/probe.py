@@ -70,11 +70,13 @@ class Survey:
     """For each output, the largest lone error that the questions asked so far could have missed, times |u_i|."""
 
     aside: Flags = field(init=False)
-    """Outputs that were seen entry by entry: no question along this survey asks about them."""
+    """Outputs that no further question along this survey asks about: they are looked at entry by entry."""
+    verified: Flags = field(init=False)
+    """Those of them whose rows were found to be right."""
 
     def __post_init__(self) -> None:
         self.hides = np.full(self.stencil.problem.outputs.size, np.inf)
-        self.aside = np.zeros(self.stencil.problem.outputs.size, dtype=np.bool_)
+        self.aside, self.verified = (np.zeros(self.stencil.problem.outputs.size, dtype=np.bool_) for _ in range(2))
 
     def has(self, exponent: int) -> bool:
         return exponent in self._rungs

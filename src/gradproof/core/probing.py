@@ -47,6 +47,8 @@ _BLURRED = 2.0
 _SAMPLES = 8
 # An accusation of this many times its threshold stands, even if the budget ends before an entry is found.
 _CLEARLY = 100.0
+# How often outputs are set aside whose entries turn out to be right, though a probe accuses them.
+_ROUNDS = 3
 # Rungs for a few outputs among many, one in so many, that a kink or a pole is near to.
 _FINEST, _FEW_OF = (29, 32), 50
 # Numbers that the points of one rung may come to, for all entries that are looked at closely.
@@ -246,7 +248,8 @@ class Prober:
             cotangent[[row.output for row in rows]] = 1.0
             return found.moved, self._made(found.moved, cotangent)
         for output, row in found.seen.items():
-            survey.aside[output], survey.hides[output] = True, row.hides
+            survey.aside[output] = survey.verified[output] = True
+            survey.hides[output] = row.hides
         self._seen_rows |= found.seen
         return None
 
@@ -437,7 +440,7 @@ class Prober:
         for survey in self._surveys:
             covered = survey.direction[block.slice] != 0
             if (covered & left).any() and not (
-                (survey.hides > self._wanted_of(survey, block, step)) & ~survey.aside
+                (survey.hides > self._wanted_of(survey, block, step)) & ~survey.verified
             ).any():
                 left &= ~covered
         return not left.any()
@@ -463,7 +466,7 @@ class Prober:
         for block in self._unseen_blocks():
             step = float(np.abs(self.direction[block.slice]).min())
             survey = next(each for each in reversed(self._surveys) if each.direction[block.slice].any())
-            hidden = (survey.hides > _SHORT * self._wanted_of(survey, block, step)) & ~survey.aside
+            hidden = (survey.hides > _SHORT * self._wanted_of(survey, block, step)) & ~survey.verified
             if hidden.any():
                 size = float(survey.hides[hidden].max()) / step
                 doubts.append(
@@ -544,7 +547,7 @@ class Prober:
         n, m = self.problem.inputs.size, self.problem.outputs.size
         return n <= self.options.affordable_columns and n * m <= self.options.affordable_entries
 
-    def _locate(self, survey: Survey, made: Probe, pullback: Vector) -> Outcome:
+    def _locate(self, survey: Survey, made: Probe, pullback: Vector, rounds: int = _ROUNDS) -> Outcome:
         """The worst entries, by halving first the outputs, then the inputs."""
         bars = made.cotangent * survey.error
         rest = 0.5 * (made.threshold - CONFIDENCE * norm(bars))
@@ -566,7 +569,25 @@ class Prober:
                 break
         judged = Judge(self.stencil, self.tolerances).judge(Mode.REVERSE, Suspects.accused(found), located=True)
         unexplained = self._unexplained(judged, tolerable=self._tolerable(made, pullback))
+        if unexplained and self.precise and rounds:
+            return self._set_aside(survey, judged, rounds - 1)
         return Outcome([judged], [], self._seen(), unexplained)
+
+    def _set_aside(self, survey: Survey, judged: Judged, rounds: int) -> Outcome:
+        """An accusation that leads to right entries: their outputs are seen by their rows, and the rest is asked again.
+
+        So it is where two of many numbers nearly tie: no step is short enough for the outputs that change places.
+        """
+        outputs = np.unique(judged.suspects.rows)
+        accused = self._settle_rows(survey, outputs, np.full(self.problem.outputs.size, np.inf))
+        survey.aside[outputs] = True
+        if accused is None:
+            accused = self._look(survey, self._easiest_step())
+        if accused is None:
+            return Outcome([judged, *self._sample], self._doubts(), self._seen())
+        survey, made = accused
+        pullback = next(answer for question, answer in self._questions if question is made.cotangent)
+        return self._locate(survey, made, pullback, rounds)
 
     @staticmethod
     def _unexplained(judged: Judged, *, tolerable: bool) -> list[str]:
