@@ -143,11 +143,11 @@ class Tolerances:
         """Numerical entries, a tile of them or single ones: what is negligible next to the largest is excused."""
         _learn(self._numeric, numeric, rows, columns)
         if self._depends:
-            relative = self._negligible * self.rtol
-            if self._low_inputs:
-                relative = relative + ENTRY_ROUND_OFF * self._stencil.problem.inputs.eps
-            of_input = of_blocks(self._stencil.problem.inputs, relative)
-            self._atol = np.maximum(self._atol, of_input * self.largest)
+            inputs = self._stencil.problem.inputs
+            atol = of_blocks(inputs, self._negligible * self.rtol) * self.largest
+            if self._low_inputs:  # a gradient that should be zero is made of others, and of their round-off
+                atol = np.maximum(atol, of_blocks(inputs, ENTRY_ROUND_OFF * inputs.eps) * self.largest.max())
+            self._atol = np.maximum(self._atol, atol)
             self._sharp = None
 
     def learn_analytic(self, analytic: Matrix, rows: Places, columns: Places) -> None:
