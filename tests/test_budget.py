@@ -110,3 +110,42 @@ def test_everything_is_put_back(dtype: torch.dtype, budget: float) -> None:
     assert random.getstate() == states[0]
     assert torch.equal(torch.get_rng_state(), states[1])
     assert (np.random.get_state()[1] == states[2]).all()
+
+
+def lone(size: int) -> Any:
+    """sin with one wrong entry."""
+
+    def backward(saved: Any, g: torch.Tensor) -> torch.Tensor:
+        gradient = g * saved[0].cos()
+        gradient[size // 3] *= 1.5
+        return gradient
+
+    return custom(torch.sin, backward)
+
+
+@pytest.mark.parametrize("size", [1000, 30_000])
+@pytest.mark.parametrize("budget", [8, 12, 20, 50])
+def test_an_accusation_stands_when_the_budget_ends(size: int, budget: int) -> None:
+    report = check(lone(size), numbers(size), budget=budget)
+    assert report.verdict is Verdict.FAIL
+    assert report.cost.evaluations <= budget
+    finding = report.findings[0]
+    assert finding.property == "jacobian"
+    if finding.kind == "unlocated":
+        assert "place not settled" in finding.headline
+        assert "budget=" in finding.hint
+
+
+@pytest.mark.parametrize("budget", [3, 5, 7, 8, 10, 14, 20, 35, 50, 0.05])
+@pytest.mark.parametrize(
+    "function",
+    [torch.sin, torch.relu, lambda x: x.sort()[0], lambda x: x.max(), lambda x: 1 / x, lambda x: x.softmax(0)],
+)
+def test_a_budget_blames_no_right_function(function: Any, budget: float) -> None:
+    assert check(function, numbers(3000), budget=budget).verdict is not Verdict.FAIL
+
+
+def test_cheap_properties_are_asked_before_a_wrong_entry_is_located() -> None:
+    nonlinear = custom(torch.sin, lambda s, g: 2 * g.abs() * s[0].cos())
+    report = check(nonlinear, numbers(3000), budget=9)
+    assert "linearity" in {finding.property for finding in report.findings if finding.status is Status.WRONG}

@@ -301,7 +301,6 @@ RIGHT: dict[str, tuple[Callable[..., Any], tuple[tuple[int, ...], ...]]] = {
     "stack": (lambda a, b: torch.stack([a, b]), ((3,), (3,))),
     "declared in place": (lambda x: x.clone().mul_(2.0).sin_(), ((3,),)),
     "one element": (torch.sin, ((),)),
-    "empty": (torch.sin, ((0, 3),)),
 }
 
 

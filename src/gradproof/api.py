@@ -88,6 +88,9 @@ def _require_coverage(problem: Problem, options: Options) -> Options:
     """A check that covers nothing is an error, never a pass."""
     if not problem.outputs.blocks:
         raise NothingToCheckError("there is nothing to check: the function returned no floating-point array")
+    for space, whose in ((problem.inputs, "inputs"), (problem.outputs, "outputs")):
+        if not space.size:
+            raise NothingToCheckError(f"there is nothing to check: the {whose} have no elements")
     if not problem.connected and "unused" not in options.properties:
         raise NothingToCheckError(
             "there is nothing to check: no output is connected to an input, and the property `unused` is switched off"

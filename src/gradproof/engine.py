@@ -28,7 +28,7 @@ from gradproof.core.seen import Seen
 from gradproof.core.status import Status
 from gradproof.exhibits import measure_exhibits
 from gradproof.properties import DEFAULT, EXPLANATIONS, PROPERTIES
-from gradproof.properties.property import Property
+from gradproof.properties.property import Pause, Property
 from gradproof.render.progress import watching
 from gradproof.results.certificate import Certificate
 from gradproof.results.diagnosis import eliminate
@@ -226,11 +226,24 @@ def _numbered(findings: Sequence[Finding], order: int) -> tuple[Finding, ...]:
 def _examined(
     investigation: Investigation, options: Options, asked: Sequence[tuple[str, Property]]
 ) -> Iterator[list[Finding | Seen]]:
-    """What each property finds; an exception of user code is a finding too."""
-    for name, each in asked:
+    """What each property finds; an exception of user code is a finding too.
+
+    A property that pauses goes on after all others.
+    """
+    paused: dict[str, Iterator[Finding | Seen | Pause]] = {}
+    waiting = list(asked)
+    while waiting:
+        name, each = waiting.pop(0)
         found: list[Finding | Seen] = []
         try:
-            found.extend(each.examine(investigation, options))
+            examined = paused.get(name) or iter(each.examine(investigation, options))
+            for item in examined:
+                if not isinstance(item, Pause):
+                    found.append(item)
+                elif waiting:
+                    paused[name] = examined
+                    waiting.append((name, each))
+                    break
         except BudgetExhausted:
             found.append(_exhausted(name))
         except Exception as error:
@@ -246,6 +259,7 @@ def _left_out(round_: Round, request: Request) -> Iterator[str]:
         problem = round_.investigation.problem
         if problem.connected and not request.modes:
             yield from (f"{mode} (there is no derivative for it)" for mode in Mode if mode not in problem.modes)
+        yield from (f"{block.label} (it has no elements)" for block in problem.inputs.blocks if not block.size)
         yield from _not_asked(problem, round_.options, round_.order)
 
 
@@ -332,7 +346,7 @@ def _bare(session: Session, request: Request, rounds: Sequence[Round]) -> Report
     return Report(
         findings=tuple(sorted(findings, key=lambda f: (-f.status.rank, f.property not in EXPLANATIONS))),
         modes=tuple(mode for mode in Mode if mode in asked),
-        covered=tuple(block.label for block in inputs),
+        covered=tuple(block.label for block in inputs if block.size),
         entries=sum(problem.inputs.size * problem.outputs.size for problem in problems) if jacobian else 0,
         certificate=functools.reduce(_both, certificates) if certificates else None,
         cost=Spent(0, 0, 0, 0.0),

@@ -11,7 +11,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -19,6 +18,7 @@ import torch
 from torch.autograd.gradcheck import GradcheckError as TorchGradcheckError
 
 from gradproof.backends import Session, as_arguments
+from gradproof.backends.notices import notify
 from gradproof.backends.torch import jacobians
 from gradproof.backends.torch.calls import flatten_outputs
 from gradproof.backends.torch.derivative.pull import pull
@@ -137,9 +137,9 @@ def _decide(
         if finding.status is Status.RAISED and finding.cause is not None:
             raise finding.cause
         if finding.status is Status.KINK:
-            warnings.warn(str(finding), NonDifferentiableWarning, stacklevel=3)
+            notify(str(finding), NonDifferentiableWarning, stacklevel=3)
         elif finding.kind == "unseen":
-            warnings.warn(str(finding), UnseenWarning, stacklevel=3)
+            notify(str(finding), UnseenWarning, stacklevel=3)
     fatal = [finding for finding in round_.findings if _is_fatal(finding)]
     if fatal and raise_exception:
         reasons = list(dict.fromkeys([*explain(round_), *fatal]))
@@ -150,7 +150,7 @@ def _decide(
 def _is_fatal(finding: Finding) -> bool:
     """Wrong, nothing verified, or beyond torch's tolerance by numbers too noisy to call it wrong."""
     if finding.status is Status.INCONCLUSIVE and finding.entries and finding.kind != "lone kink":
-        return any(entry.difference > entry.tolerance for entry in finding.entries)
+        return any(entry.difference > entry.tolerance and entry.error < math.inf for entry in finding.entries)
     return finding.status is not Status.KINK and finding.kind != "unseen"
 
 
@@ -167,7 +167,7 @@ def _fit(problem: Problem, options: Options) -> Options:
 
 @functools.cache
 def _warn_once(message: str) -> None:
-    warnings.warn(message, stacklevel=7)
+    notify(message, stacklevel=7)
 
 
 # The phrases of torch.autograd.gradcheck that people match on, by property, kind and mode of a finding.

@@ -12,6 +12,7 @@ from gradproof.core.stencil import Stencil
 from gradproof.core.tolerances import Tolerances
 
 FIRST = np.array([0])
+TILE = slice(0, 1), slice(0, 1)
 
 
 def tolerances_of(
@@ -23,7 +24,7 @@ def tolerances_of(
 
 def test_tolerances_given_are_used_as_they_are() -> None:
     tolerances = tolerances_of(atol=1e-5, rtol=1e-3)
-    assert tolerances.atol.tolist() == [1e-5]
+    assert tolerances.atol(FIRST, FIRST).tolist() == [[1e-5]]
     assert tolerances.rtol.tolist() == [1e-3]
 
 
@@ -55,27 +56,27 @@ def test_with_a_fixed_step_nothing_is_lifted_or_excused() -> None:
 def test_what_is_negligible_next_to_a_large_entry_is_excused_only_by_default() -> None:
     default, given = tolerances_of(), tolerances_of(atol=0.0)
     for tolerances in (default, given):
-        tolerances.learn_numeric(np.array([[1.0, -100.0, np.nan]]))
-        assert tolerances.largest == 100.0
-    assert 0 < default.atol[0] <= 1e-6 * 100
-    assert given.atol[0] == 0.0
+        tolerances.learn_numeric(np.array([[1.0, -100.0, np.nan]]), *TILE)
+        assert tolerances.largest.tolist() == [[100.0]]
+    assert 0 < default.least_atol <= 1e-6 * 100
+    assert given.least_atol == 0.0
 
 
 def test_smaller_entries_that_come_later_take_nothing_back() -> None:
     tolerances = tolerances_of()
-    tolerances.learn_numeric(np.array([[100.0]]))
-    before = tolerances.atol[0]
-    tolerances.learn_numeric(np.array([[1.0]]))
-    assert (tolerances.largest, tolerances.atol[0]) == (100.0, before)
+    tolerances.learn_numeric(np.array([[100.0]]), *TILE)
+    before = tolerances.least_atol
+    tolerances.learn_numeric(np.array([[1.0]]), *TILE)
+    assert (tolerances.largest.tolist(), tolerances.least_atol) == ([[100.0]], before)
 
 
 def test_error_bars_are_measured_by_the_largest_claim_where_no_tolerance_is_given() -> None:
     default, given = tolerances_of(), tolerances_of(atol=0.0)
     for tolerances in (default, given):
-        assert tolerances.widest_bar(FIRST).tolist() == [0.0]
-        tolerances.learn_analytic(np.array([[1.0, -10.0, np.inf]]))
-    assert default.widest_bar(FIRST).tolist() == [2.0]
-    assert given.widest_bar(FIRST).tolist() == [0.0]
+        assert tolerances.widest_bar(FIRST, FIRST).tolist() == [0.0]
+        tolerances.learn_analytic(np.array([[1.0, -10.0, np.inf]]), *TILE)
+    assert default.widest_bar(FIRST, FIRST).tolist() == [2.0]
+    assert given.widest_bar(FIRST, FIRST).tolist() == [0.0]
 
 
 def test_the_largest_entry_must_be_known_where_tolerances_or_the_certificate_depend_on_it() -> None:

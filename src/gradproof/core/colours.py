@@ -37,7 +37,7 @@ def confirmed(stencil: Stencil, tolerances: Tolerances, claimed: Matrix, rows: s
     if inputs.size < _WORTH or stencil.fixed or max(inputs.coarsest_eps, outputs.coarsest_eps) > DOUBLE:
         return None
     pattern = claimed != 0
-    if not tolerances.atol.all() and pattern.any():
+    if not tolerances.least_atol and pattern.any():
         return None
     settled = np.zeros(inputs.size, dtype=np.bool_)
     for run in inputs.chunks(inputs.size):
@@ -213,7 +213,7 @@ def _confirm(
         moved = above - below
         residual = values[:count, rows] - values[count:, rows]
         residual -= claims.differences(groups, moved)
-        closest = claims.least(groups, tolerances.atol[run] * np.abs(moved))
+        closest = claims.least(groups, tolerances.least_atol * np.abs(moved))
         allowed = _allowed(stencil.noise[rows], closest[:, None])
         return claims.members(groups, np.logical_and.reduce(np.abs(residual, out=residual) <= allowed, axis=1))
 

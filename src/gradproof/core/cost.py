@@ -28,6 +28,11 @@ class Cost:
         self._is_limited = self.deadline < math.inf
 
     @property
+    def is_limited(self) -> bool:
+        """Whether there is any limit."""
+        return self._is_limited or self.most_evaluations < math.inf
+
+    @property
     def calls(self) -> int:
         """How often user code ran, in whatever direction."""
         return self.evaluations + self.vjps + self.jvps

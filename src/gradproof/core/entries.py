@@ -63,11 +63,14 @@ def every_entry(
     investigation.cost.expect(_calls(problem, height, modes))
     for panel in _panels(problem, height):
         claimed = investigation.jacobian_rows(panel, length) if Mode.REVERSE in modes else None
+        if claimed is not None:
+            tolerances.learn_analytic(claimed, panel, slice(0, problem.inputs.size))
         tiles = _numeric(stencil, tolerances, claimed, panel, length)
         for tile in _all_seen(tolerances, tiles) if tolerances.needs_largest else tiles:
             for mode in modes:
                 analytic = _claim(investigation, mode, claimed, tile)
-                tolerances.learn_analytic(analytic)
+                if mode is not Mode.REVERSE:
+                    tolerances.learn_analytic(analytic, tile.rows, tile.columns)
                 if not (tile.settled and mode is Mode.REVERSE):
                     found[mode] += _screen(stencil, tolerances, tile, analytic)
                 found[mode] += _straddled(stencil, tolerances, tile, analytic)
@@ -101,10 +104,10 @@ def _numeric(
 
 
 def _all_seen(tolerances: Tolerances, tiles: Iterator[_Tile]) -> list[_Tile]:
-    """The tiles, after the largest entry among them is known, on which tolerances depend."""
+    """The tiles, after the largest entries of each pair are known, on which tolerances depend."""
     kept = list(tiles)
     for tile in kept:
-        tolerances.learn_numeric(tile.numeric)
+        tolerances.learn_numeric(tile.numeric, tile.rows, tile.columns)
     return kept
 
 
@@ -120,8 +123,9 @@ def _seen(tolerances: Tolerances, judged: list[Judged], survey: Survey) -> Seen:
             bars[k] += abs(right - left)
         bars[each.status == Status.WRONG.rank] = 0.0
         np.maximum.at(excused, each.suspects.columns, bars)
-    blocks = [block.slice for block in survey.stencil.problem.inputs.blocks]
-    return Seen(tuple(max(tolerances.widest(part), float(excused[part].max(initial=0.0))) for part in blocks), 0.0)
+    blocks = enumerate(survey.stencil.problem.inputs.blocks)
+    smallest = (max(tolerances.widest(k), float(excused[block.slice].max(initial=0.0))) for k, block in blocks)
+    return Seen(tuple(smallest), 0.0)
 
 
 def _length(problem: Problem, options: Options) -> int:
@@ -166,7 +170,7 @@ def _straddled(stencil: Stencil, tolerances: Tolerances, tile: _Tile, analytic: 
     with np.errstate(all="ignore"):
         difference = np.abs(analytic[:, tiny] - value)
         rtol = tolerances.rtol[index] + tolerances.row_rtol[tile.rows, None]
-        tolerance = tolerances.atol[index] + rtol * np.abs(value) + floor
+        tolerance = tolerances.atol(tile.rows, index) + rtol * np.abs(value) + floor
         at_row, at_column = where = np.nonzero(difference > tolerance)
         excess = np.nan_to_num(difference[where] / tolerance[where], nan=np.inf)
     columns = tiny[at_column]
@@ -190,11 +194,11 @@ def _screen(stencil: Stencil, tolerances: Tolerances, tile: _Tile, analytic: Mat
         tolerance = space.magnitude(numeric, columns)
         relative = tolerances.rtol[columns]
         tolerance *= relative + tolerances.row_rtol[rows, None] if tolerances.has_low_rows else relative
-        tolerance += tolerances.atol[columns]
+        tolerance += tolerances.atol(rows, columns)
         if tolerances.one_step_is_sharp and (difference <= tolerance).all():  # nearly always: leave it at that
             return []
         noise, reach = stencil.floor(rows, columns)
-        tolerance += np.multiply.outer(tolerances.noise[rows], tolerances.unresolvable[columns])
+        tolerance += tolerances.floor(rows, columns)
         blurred = np.multiply.outer(noise, reach) > tolerance
         at_row, at_column = np.nonzero(~(difference <= tolerance) | (blurred & ((numeric != 0) | (analytic != 0))))
         where = at_row, at_column

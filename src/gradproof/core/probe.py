@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from gradproof.core.norm import norm
-from gradproof.core.precision import BEND_ALONG, CONFIDENCE, INNER_PRODUCT_ROUND_OFF
+from gradproof.core.precision import BEND_ALONG, CONFIDENCE, DOUBLE, INNER_PRODUCT_ROUND_OFF
 from gradproof.core.stencil import Stencil, rungs, settle
 from gradproof.core.types import Flags, Vector
 
@@ -31,6 +31,8 @@ _STRAIGHT = 1e-7
 _TINY = float(np.finfo(np.float64).tiny)
 # Outputs that are worked on at a time.
 _PART = 8192
+# The finest rung of a survey in double precision: fine enough to step over few of a hundred thousand kinks.
+_FINEST = 32
 # The weight of an output with a wide error bar, relative to the sharpest one, at least.
 _LEAST_WEIGHT = 2.0**-40
 
@@ -52,14 +54,19 @@ def _quantised(direction: Vector, point: Vector, eps: Vector) -> Vector:
     quantised = np.empty_like(direction)
     for part in parts(len(direction)):
         whole, here = direction[part], eps[part]
-        finest = np.full_like(here, 2.0 ** (rungs(float(here[0]))[-1] + 1))
+        finest = np.full_like(here, _finest(float(here[0])))
         for value in np.unique(here) if (here != here[0]).any() else ():
-            finest[here == value] = 2.0 ** (rungs(float(value))[-1] + 1)
+            finest[here == value] = _finest(float(value))
         _, exponent = np.frexp(np.maximum(np.abs(point[part]), np.abs(whole)))
         quantum = np.ldexp(here * finest, exponent)
         rounded = np.rint(whole / quantum) * quantum
         quantised[part] = np.where(np.isfinite(rounded) & (rounded != 0), rounded, whole)
     return quantised
+
+
+def _finest(eps: float) -> float:
+    """How many of its smallest steps a survey's direction is long."""
+    return 2.0 ** (max(rungs(eps)[-1], _FINEST if eps <= DOUBLE else 0) + 1)
 
 
 def on_kinks(point: Vector) -> Flags:
@@ -89,8 +96,14 @@ class Survey:
     clear_from: float = math.inf
     """The smallest |u_i| for which no output hides an error beyond its tolerance any more."""
 
+    aside: Flags = field(init=False)
+    """Outputs that no further question along this survey asks about: they are looked at entry by entry."""
+    verified: Flags = field(init=False)
+    """Those of them whose rows were found to be right."""
+
     def __post_init__(self) -> None:
         self.hides = np.full(self.stencil.problem.outputs.size, np.inf)
+        self.aside, self.verified = (np.zeros(self.stencil.problem.outputs.size, dtype=np.bool_) for _ in range(2))
 
     def has(self, exponent: int) -> bool:
         return exponent in self._rungs
@@ -119,8 +132,9 @@ class Survey:
             hidden = (made.threshold + abs(made.residual)) / np.abs(made.cotangent)
         self.hides = np.fmin(self.hides, hidden)
 
-    def climb(self, *exponents: int) -> None:
-        """Take more rungs and settle again."""
+    def climb(self, *exponents: int, only: Flags | None = None) -> None:
+        """Take more rungs and settle again, all outputs or `only` some."""
+        before = None if only is None else (only, self.value, self.error)
         for exponent in exponents:
             quotient, bend = self.along(self.direction, exponent)
             at = bisect.bisect_left(self._rungs, exponent)
@@ -131,6 +145,10 @@ class Survey:
         self.value, self.error, self.bent = np.empty(size), np.empty(size), np.empty(size, dtype=np.bool_)
         for part in parts(size):
             self._settle(part)
+        if before is not None:
+            chosen, value, error = before
+            self.value, self.error = np.where(chosen, self.value, value), np.where(chosen, self.error, error)
+        for part in parts(size):
             self.bent[part] = self._find_bends(part)
 
     def along(self, direction: Vector, exponent: int) -> tuple[Vector, Vector]:
@@ -194,7 +212,7 @@ def aim(survey: Survey, *, only: Flags | None = None, bent: bool = False) -> Vec
     So do outputs on a kink or a jump along the survey, unless `bent` asks for them, and those that are not in `only`.
     """
     problem, investigation = survey.stencil.problem, survey.stencil.investigation
-    seen = np.isfinite(survey.value) & np.isfinite(survey.error) & (bent | ~survey.bent)
+    seen = np.isfinite(survey.value) & np.isfinite(survey.error) & (bent | ~survey.bent) & ~survey.aside
     seen = seen if only is None else seen & only
     size = np.abs(survey.value)
     size[~seen] = 0.0

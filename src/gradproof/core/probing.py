@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from gradproof.core.agreement import same
+from gradproof.core.cost import BudgetExhausted
 from gradproof.core.entries import every_entry
 from gradproof.core.investigation import Investigation, basis
 from gradproof.core.locate import halve
@@ -23,13 +24,14 @@ from gradproof.core.options import Options
 from gradproof.core.precision import BEND, CONFIDENCE, DOUBLE, MISS, SINGLE, SUM_ROUND_OFF, UNSEEN_SHARE
 from gradproof.core.probe import Probe, SideSurvey, Survey, aim, draw_direction, on_kinks, probe
 from gradproof.core.problem import Mode
+from gradproof.core.rows import MOST_ENTRIES, Row, SeenRow, look_at, settled
 from gradproof.core.seen import Seen
 from gradproof.core.space import Block
 from gradproof.core.status import Status
 from gradproof.core.stencil import Stencil, rungs
 from gradproof.core.suspects import Judge, Judged, Suspects
 from gradproof.core.tolerances import Tolerances
-from gradproof.core.types import Flags, Vector
+from gradproof.core.types import Flags, Indices, Vector
 
 # Inputs that are looked at alone, if a joint probe does not see them.
 _LEAVES = 16
@@ -43,6 +45,16 @@ _FLOOR = 4.0
 _BLURRED = 2.0
 # Coordinates looked at for a kink to show.
 _SAMPLES = 8
+# An accusation of this many times its threshold stands, even if the budget ends before an entry is found.
+_CLEARLY = 100.0
+# How often outputs are set aside whose entries turn out to be right, though a probe accuses them.
+_ROUNDS = 3
+# Rungs for a few outputs among many, one in so many, that a kink or a pole is near to.
+_FINEST, _FEW_OF = (29, 32), 50
+# Numbers that the points of one rung may come to, for all entries that are looked at closely.
+_MOST_WORK = 2**22
+# Inputs up to which every entry costs less than to look at some of them closely.
+_SMALL = 256
 # Outputs up to which two rungs see well enough for torch's tolerances.
 _FEW = 20_000
 # Weights within this factor of each other are about alike.
@@ -60,8 +72,23 @@ class Outcome:
     seen: Seen | None
     unexplained: list[str] = field(default_factory=list[str])
     """Accusations that led to right entries only."""
+    unlocated: list[str] = field(default_factory=list[str])
+    """Accusations that the budget left no room to locate."""
     nonlinear: bool = False
     """Every entry is right, yet a sum of them is not: the derivative is not linear in its cotangent or tangent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Accusation:
+    """A probe that differs by more than it may: some entry is wrong, it is not known yet which."""
+
+    difference: float
+    allowed: float
+    stands: bool
+    """Whether it is believed even if no entry is found."""
+
+    def __str__(self) -> str:
+        return f"a sum over all entries differs by {self.difference:.3g}, allowed {self.allowed:.3g}"
 
 
 class Prober:
@@ -86,28 +113,59 @@ class Prober:
         self._questions: list[tuple[Vector, Vector]] = []
         """Every cotangent asked, with its answer: used again with every new direction, for nothing."""
         self._sample: list[Judged] = []
-        """An entry at a kink, of those that were verified together."""
+        """An entry at a kink, of those that were verified together; and entries of rows that were looked at alone."""
         self._between_sides = np.zeros(problem.inputs.size)
         """How far apart the two sides of a kink may be along each coordinate, where kinks were verified together."""
+        self._seen_rows: dict[int, SeenRow] = {}
         self._shared = False
 
     def run(self, mode: Mode) -> Outcome:
+        """What a mode comes to."""
+        return next(found for found in self.steps(mode) if isinstance(found, Outcome))
+
+    def steps(self, mode: Mode) -> Iterator[Outcome | Accusation]:
+        """What a mode comes to; before that, where a wrong entry remains to be located, the accusation.
+
+        Locating costs more than all that went before. If the budget ends meanwhile, the accusation stands.
+        """
         return self._reverse() if mode is Mode.REVERSE else self._forward()
+
+    def _located(self, accusation: Accusation, locate: Callable[[], Outcome]) -> Outcome:
+        try:
+            return locate()
+        except BudgetExhausted:
+            if not accusation.stands:
+                raise
+            return Outcome(list(self._sample), [], None, unlocated=[str(accusation)])
 
     # reverse mode
 
-    def _reverse(self) -> Outcome:
+    def _reverse(self) -> Iterator[Outcome | Accusation]:
         """Ask until every output and every input is seen, or until something accuses."""
-        accusation = self._look(self.survey, self._easiest_step())
-        if accusation is None:
-            accusation = self._look_at_weak_inputs()
-        if accusation is not None:
-            return self._pursue(*accusation)
+        accused = self._look(self.survey, self._easiest_step())
+        if accused is None:
+            accused = self._look_at_weak_inputs()
+        if accused is not None:
+            survey, made = accused
+            accusation = self._accusation(survey, made)
+            yield accusation
+            yield self._located(accusation, lambda: self._pursue(survey, made))
+            return
         unseen = self._unseen_blocks()
         if unseen and self._affordable():  # the last resort
             compared = every_entry(self.investigation, self.options, (Mode.REVERSE,), self.survey)
-            return Outcome(compared.judged, [], compared.seen)
-        return Outcome(self._sample, self._doubts(unseen), self._seen() if self.options.certify else None)
+            yield Outcome(compared.judged, [], compared.seen)
+        else:
+            yield Outcome(self._sample, self._doubts(unseen), self._seen() if self.options.certify else None)
+
+    def _accusation(self, survey: Survey, made: Probe) -> Accusation:
+        """What an accusing probe says. It stands by itself if no kink, no tolerance and no luck explains it."""
+        asked = made.cotangent != 0
+        pullback = next(answer for question, answer in self._questions if question is made.cotangent)
+        kinked = bool((survey.bent & asked).any()) or survey.asked_bent or isinstance(survey, SideSurvey)
+        clear = abs(made.residual) > _CLEARLY * made.threshold and math.isfinite(made.threshold)
+        stands = clear and self.precise and not kinked and not self._tolerable(made, pullback)
+        return Accusation(abs(made.residual), made.threshold, stands)
 
     def _look(self, survey: Survey, step: float) -> tuple[Survey, Probe] | None:
         """Ask about every output along a survey, the cheapest question first; an accusation, if there is one.
@@ -123,16 +181,16 @@ class Prober:
                 accusation = self._confirmed(survey, accusation)
                 if accusation is not None:
                     return survey, accusation
-            missing = survey.hides > self._wanted(survey, step)
+            missing = (survey.hides > self._wanted(survey, step)) & ~survey.aside
             if not missing.any():
-                survey.clear_from = step
+                survey.clear_from = math.inf if survey.aside.any() else step
                 return None
             if asked >= _QUESTIONS:
                 return None
             asked += 1
             question = self._question(survey, missing, step)
             if question is None:
-                return self._look_closely(survey, missing)
+                return self._look_closely(survey, missing, step)
             accusation = question()
 
     def _question(self, survey: Survey, missing: Flags, step: float) -> Callable[[], Probe | None] | None:
@@ -145,10 +203,21 @@ class Prober:
         rungs = self._further_rungs(survey, missing) if self.precise else ()  # else they tell no more
         if rungs:
             return lambda: self._climb(survey, rungs)
+        if self.precise and not survey.has(_FINEST[-1]) and self._are_few(missing):
+            return lambda: self._sharpen(survey, missing)
         return (lambda: self._ask_bent(survey, missing)) if bent and not survey.asked_bent else None
 
     def _climb(self, survey: Survey, rungs: tuple[int, ...]) -> Probe | None:
         survey.climb(*rungs)
+        return self._again(survey)
+
+    @staticmethod
+    def _are_few(missing: Flags) -> bool:
+        return _FEW_OF * int(missing.sum()) <= len(missing)
+
+    def _sharpen(self, survey: Survey, missing: Flags) -> Probe | None:
+        """Steps so short that they reach no kink nor pole nearby, for a few outputs among many."""
+        survey.climb(*_FINEST, only=missing)
         return self._again(survey)
 
     def _ask_bent(self, survey: Survey, missing: Flags) -> Probe | None:
@@ -156,14 +225,52 @@ class Prober:
         survey.asked_bent = True
         return self._ask(survey, aim(survey, only=missing, bent=True))
 
-    def _look_closely(self, survey: Survey, missing: Flags) -> tuple[Survey, Probe] | None:
+    def _look_closely(self, survey: Survey, missing: Flags, step: float) -> tuple[Survey, Probe] | None:
         """Other directions around kinks, or a vjp for each output, where there are few."""
         if not self.precise:
             return None
         special = self._on_kinks(survey)
         if (survey.bent & missing).any() and special.any():
             return self._look_around_kinks(survey, special)
-        return self._look_row_by_row(survey, missing) if int(missing.sum()) <= _ROWS else None
+        if int(missing.sum()) > _ROWS:
+            return None
+        return self._look_row_by_row(survey, missing) or self._look_at_entries(survey, step)
+
+    def _look_at_entries(self, survey: Survey, step: float) -> tuple[Survey, Probe] | None:
+        """The entries of the few rows that are still not seen, and that nothing else moves their outputs."""
+        wanted = self._wanted(survey, step)
+        outputs = np.flatnonzero((survey.hides > wanted) & ~survey.aside)
+        return None if len(survey.direction) <= _SMALL else self._settle_rows(survey, outputs, wanted)
+
+    def _settle_rows(self, survey: Survey, outputs: Indices, wanted: Vector) -> tuple[Survey, Probe] | None:
+        """Set those of some outputs aside whose rows are right; an accusation, if something else moves them."""
+        most = min(MOST_ENTRIES, _MOST_WORK // (self.problem.inputs.size + self.problem.outputs.size))
+        if len(outputs) > most:
+            return None
+        rows = [row for row in (self._sparse_row(int(output)) for output in outputs) if row is not None]
+        if not rows or sum(len(row.columns) for row in rows) > most:
+            return None
+        exponents = (*self._base, *self._finer[:1])
+        found = look_at(rows, self.stencil, self.tolerances, survey.direction, exponents, wanted)
+        if found.judged is not None and (told := settled(found.judged)) is not None:
+            self._sample.append(told)
+        if found.moved is not None:
+            cotangent = np.zeros(self.problem.outputs.size)
+            cotangent[[row.output for row in rows]] = 1.0
+            return found.moved, self._made(found.moved, cotangent)
+        for output, row in found.seen.items():
+            survey.aside[output] = survey.verified[output] = True
+            survey.hides[output] = row.hides
+        self._seen_rows |= found.seen
+        return None
+
+    def _sparse_row(self, output: int) -> Row | None:
+        return Row.of(output, self._row(output))
+
+    def _made(self, survey: Survey, cotangent: Vector) -> Probe:
+        pullback = self.investigation.vjp(cotangent)
+        self._questions.append((cotangent, pullback))
+        return probe(survey, cotangent, pullback)
 
     def _ask(self, survey: Survey, cotangent: Vector) -> Probe | None:
         """Ask one cotangent; the probe if it accuses. What does not is written into the ledger."""
@@ -177,7 +284,8 @@ class Prober:
         return self._entered(survey, cotangent, pullback)
 
     def _entered(self, survey: Survey, cotangent: Vector, pullback: Vector) -> Probe | None:
-        if not survey.asked_bent and (survey.bent & (cotangent != 0)).any():
+        asked = cotangent != 0
+        if (survey.aside & asked).any() or (not survey.asked_bent and (survey.bent & asked).any()):
             return None  # at a kink the two sides need not agree
         made = probe(survey, cotangent, pullback)
         if made.accuses:
@@ -200,7 +308,10 @@ class Prober:
         if not finer or not self.precise or not math.isfinite(made.threshold):
             return made
         before = survey.value, survey.error
-        survey.climb(*finer)
+        try:
+            survey.climb(*finer)
+        except BudgetExhausted:
+            return made  # whether it stands by itself is seen later
         pullback = next(answer for question, answer in self._questions if question is made.cotangent)
         again = probe(survey, made.cotangent, pullback)
         if again.accuses:
@@ -216,7 +327,7 @@ class Prober:
             wanted = np.abs(survey.value)
             wanted[~np.isfinite(wanted)] = 0.0
             wanted *= step * (float(self.tolerances.rtol.min()) + self.tolerances.row_rtol) / norm(survey.direction)
-            wanted += step * float(self.tolerances.atol.min())
+            wanted += step * self.tolerances.least_atol
             return wanted
         size = np.abs(np.where(np.isfinite(survey.value), survey.value, 0.0))
         for block in self.problem.outputs.blocks:
@@ -342,7 +453,9 @@ class Prober:
         left = np.ones(block.size, dtype=np.bool_)
         for survey in self._surveys:
             covered = survey.direction[block.slice] != 0
-            if (covered & left).any() and not (survey.hides > self._wanted_of(survey, block, step)).any():
+            if (covered & left).any() and not (
+                (survey.hides > self._wanted_of(survey, block, step)) & ~survey.verified
+            ).any():
                 left &= ~covered
         return not left.any()
 
@@ -367,7 +480,7 @@ class Prober:
         for block in unseen:
             step = float(np.abs(self.direction[block.slice]).min())
             survey = next(each for each in reversed(self._surveys) if each.direction[block.slice].any())
-            hidden = survey.hides > _SHORT * self._wanted_of(survey, block, step)
+            hidden = (survey.hides > _SHORT * self._wanted_of(survey, block, step)) & ~survey.verified
             if hidden.any():
                 size = float(survey.hides[hidden].max()) / step
                 doubts.append(
@@ -400,17 +513,19 @@ class Prober:
         largest = max(by_column, by_row)  # either sum may have cancelled
         tolerances = self.tolerances
         relative = float(tolerances.rtol[block.slice].max()) + float(tolerances.row_rtol.max(initial=0.0))
-        return float(tolerances.atol[block.slice].max()) + relative * largest
+        return tolerances.most_atol(self.problem.inputs.blocks.index(block)) + relative * largest
 
     def _even_question(self) -> tuple[Vector, Vector]:
         """A cotangent that weighs all outputs about alike, with its answer."""
-        cotangent, pullback = self._questions[0]
-        sizes = np.abs(cotangent)
-        if float(sizes.min()) * _EVEN < float(sizes.max()):
-            signs = self.investigation.draw(self.problem.outputs.size, 2)
-            cotangent = np.copysign(0.5 + 0.5 * np.abs(signs), signs)
-            self.problem.outputs.round_in_place(cotangent)
-            pullback = self.investigation.vjp(cotangent)
+        for cotangent, pullback in self._questions:
+            sizes = np.abs(cotangent)
+            if float(sizes.max()) <= _EVEN * float(sizes.min()):
+                return cotangent, pullback
+        signs = self.investigation.draw(self.problem.outputs.size, 2)
+        cotangent = np.copysign(0.5 + 0.5 * np.abs(signs), signs)
+        self.problem.outputs.round_in_place(cotangent)
+        pullback = self.investigation.vjp(cotangent)
+        self._questions.append((cotangent, pullback))
         return cotangent, pullback
 
     # from an accusation to a verdict
@@ -428,19 +543,23 @@ class Prober:
         """Whether an accusation that no entry confirms comes from a vjp that is not linear."""
         if not made.accuses or self._tolerable(made, pullback):
             return False
-        return not self._is_linear(self.investigation.vjp, made.cotangent, pullback)
+        round_off = float((np.abs(made.cotangent) @ self.stencil.noise) * self.stencil.unresolvable.max())
+        return not self._is_linear(self.investigation.vjp, made.cotangent, pullback, round_off)
 
-    def _is_linear(self, apply: Callable[[Vector], Vector], question: Vector, answer: Vector) -> bool:
-        """Whether a derivative answers to two parts of -2 times a question with the parts of -2 times the answer."""
+    def _is_linear(self, apply: Callable[[Vector], Vector], question: Vector, answer: Vector, round_off: float) -> bool:
+        """Whether a derivative answers to two parts of -2 times a question with the parts of -2 times the answer.
+
+        `round_off` is the size of an answer that is nothing but round-off of the numbers it is made of.
+        """
         part = -2.0 * question
         part[len(part) // 2 :] = 0.0
-        slack = 2.0 * self.options.nondet_tol
+        slack = 2.0 * (self.options.nondet_tol + round_off)
         return same(apply(part) + apply(-2.0 * question - part), -2.0 * answer, self.problem.coarsest_eps, slack)
 
     def _tolerable(self, made: Probe, pullback: Vector) -> bool:
         """Whether a residual may be the sum of many deviations, each within its tolerance."""
         relative = float(self.tolerances.rtol.min()) * norm(pullback * self.direction)
-        absolute = float(self.tolerances.atol.min()) * norm(self.direction) * norm(made.cotangent)
+        absolute = self.tolerances.least_atol * norm(self.direction) * norm(made.cotangent)
         return abs(made.residual) <= CONFIDENCE * (relative + absolute)
 
     def _row(self, output: int) -> Vector:
@@ -449,15 +568,13 @@ class Prober:
     def _row_tolerance(self) -> Vector:
         """What an entry of each output may be off by: atol, and rtol of that output's typical entry."""
         typical = np.abs(self.survey.value) / norm(self.direction)
-        return (
-            float(self.tolerances.atol.min()) + (float(self.tolerances.rtol.min()) + self.tolerances.row_rtol) * typical
-        )
+        return self.tolerances.least_atol + (float(self.tolerances.rtol.min()) + self.tolerances.row_rtol) * typical
 
     def _affordable(self) -> bool:
         n, m = self.problem.inputs.size, self.problem.outputs.size
         return n <= self.options.affordable_columns and n * m <= self.options.affordable_entries
 
-    def _locate(self, survey: Survey, made: Probe, pullback: Vector) -> Outcome:
+    def _locate(self, survey: Survey, made: Probe, pullback: Vector, rounds: int = _ROUNDS) -> Outcome:
         """The worst entries, by halving first the outputs, then the inputs."""
         bars = made.cotangent * survey.error
         rest = 0.5 * (made.threshold - CONFIDENCE * norm(bars))
@@ -479,7 +596,25 @@ class Prober:
                 break
         judged = Judge(self.stencil, self.tolerances).judge(Mode.REVERSE, Suspects.accused(found), located=True)
         unexplained = self._unexplained(judged, tolerable=self._tolerable(made, pullback))
+        if unexplained and self.precise and rounds:
+            return self._set_aside(survey, judged, rounds - 1)
         return Outcome([judged], [], self._seen(), unexplained)
+
+    def _set_aside(self, survey: Survey, judged: Judged, rounds: int) -> Outcome:
+        """An accusation that leads to right entries: their outputs are seen by their rows, and the rest is asked again.
+
+        So it is where two of many numbers nearly tie: no step is short enough for the outputs that change places.
+        """
+        outputs = np.unique(judged.suspects.rows)
+        accused = self._settle_rows(survey, outputs, np.full(self.problem.outputs.size, np.inf))
+        survey.aside[outputs] = True
+        if accused is None:
+            accused = self._look(survey, self._easiest_step())
+        if accused is None:
+            return Outcome([judged, *self._sample], self._doubts(self._unseen_blocks()), self._seen())
+        survey, made = accused
+        pullback = next(answer for question, answer in self._questions if question is made.cotangent)
+        return self._locate(survey, made, pullback, rounds)
 
     @staticmethod
     def _unexplained(judged: Judged, *, tolerable: bool) -> list[str]:
@@ -494,7 +629,7 @@ class Prober:
     def _is_tolerable_push(self, pushed: Vector) -> bool:
         """Whether each output's difference may be the sum of many deviations, each within its tolerance."""
         relative = (float(self.tolerances.rtol.min()) + self.tolerances.row_rtol) * np.abs(pushed)
-        absolute = float(self.tolerances.atol.min()) * norm(self.direction)
+        absolute = self.tolerances.least_atol * norm(self.direction)
         allowed = self._bars(pushed) + CONFIDENCE * (relative + absolute)
         return bool((np.abs(self.survey.value - pushed) <= allowed).all())
 
@@ -514,7 +649,7 @@ class Prober:
 
     # forward mode
 
-    def _forward(self) -> Outcome:
+    def _forward(self) -> Iterator[Outcome | Accusation]:
         investigation, survey = self.investigation, self.survey
         pushed = investigation.share_tangent(self.direction)
         for rung in self._coarser if self.explicit else ():
@@ -527,11 +662,33 @@ class Prober:
         seen = Seen((worst / self.smallest_step,) * len(self.problem.inputs.blocks), MISS)
         low = not self.precise and self.problem.inputs.coarsest_eps <= SINGLE
         if self._agrees(pushed) or (low and self._is_within_bars(pushed)):
-            return Outcome([], [], seen)
+            yield Outcome([], [], seen)
+            return
+        accusation = self._forward_accusation(pushed)
+        if accusation is not None:
+            yield accusation
+        yield self._located(accusation or _UNFOUNDED, lambda: self._pursue_forward(pushed, seen))
+
+    def _forward_accusation(self, pushed: Vector) -> Accusation | None:
+        """The output that is furthest from its bars, if any is beyond them."""
+        bars = self._bars(pushed)
+        with np.errstate(invalid="ignore"):
+            excess = np.where(self.survey.bent, 0.0, np.abs(self.survey.value - pushed) / bars)
+        worst = int(np.argmax(np.nan_to_num(excess, nan=0.0)))
+        if not excess[worst] > 1.0:
+            return None
+        difference, bar = abs(float(self.survey.value[worst] - pushed[worst])), float(bars[worst])
+        stands = excess[worst] > _CLEARLY and self.precise and not self._is_tolerable_push(pushed)
+        return Accusation(difference, bar, bool(stands))
+
+    def _pursue_forward(self, pushed: Vector, seen: Seen) -> Outcome:
+        """Every entry while that is affordable; else the wrong ones are located and judged."""
+        investigation, survey = self.investigation, self.survey
         if self._affordable():
             compared = every_entry(investigation, self.options, (Mode.FORWARD,))
-            nonlinear = not compared.judged and not self._is_linear(investigation.jvp, self.direction, pushed)
-            return Outcome(compared.judged, [], compared.seen, nonlinear=nonlinear)
+            round_off = float((np.abs(self.direction) @ self.stencil.unresolvable) * self.stencil.noise.max())
+            linear = bool(compared.judged) or self._is_linear(investigation.jvp, self.direction, pushed, round_off)
+            return Outcome(compared.judged, [], compared.seen, nonlinear=not linear)
         accused = ~(np.abs(survey.value - pushed) <= self._bars(pushed)) | ~np.isfinite(pushed)
         if accused.any():
             suspects = Suspects.accused(list(self._locate_forward(pushed, accused)))
@@ -547,16 +704,28 @@ class Prober:
     def _is_within_bars(self, pushed: Vector) -> bool:
         """Whether nothing differs by more than error bars and round-off."""
         bars = self._bars(pushed)
-        return bool((np.abs(self.survey.value - pushed) <= bars).all() and np.isfinite(bars).all())
+        with np.errstate(invalid="ignore"):
+            within = (np.abs(self.survey.value - pushed) <= bars) & np.isfinite(bars)
+        return bool(within.all()) or bool((within | self._agrees_with_rows(pushed)).all())
 
     def _agrees(self, pushed: Vector) -> bool:
         if not self._is_within_bars(pushed):
             return False
         bars = self._bars(pushed)
-        if self.explicit:
-            return bool((bars <= self.smallest_step * self._row_tolerance()).all())
+        if self.precise:
+            return bool(
+                ((bars <= self._wanted(self.survey, self.smallest_step)) | self._agrees_with_rows(pushed)).all()
+            )
         share = norm(pushed) / math.sqrt(len(pushed) * len(self.direction))
         return bool((bars <= UNSEEN_SHARE * share).all())
+
+    def _agrees_with_rows(self, pushed: Vector) -> Flags:
+        """The outputs of which the row was verified in reverse mode, and whose tangents follow from it."""
+        agrees = np.zeros(len(pushed), dtype=np.bool_)
+        for output, row in self._seen_rows.items():
+            slack = SUM_ROUND_OFF * self.problem.coarsest_eps * abs(row.value) + row.hides
+            agrees[output] = abs(float(pushed[output]) - row.value) <= slack
+        return agrees
 
     def _locate_forward(self, pushed: Vector, accused: Flags) -> Iterator[tuple[int, int, float]]:
         excess = np.where(accused, np.abs(self.survey.value - pushed) / self._bars(pushed), 0.0)
@@ -575,6 +744,9 @@ class Prober:
             for part in self._parts(column):
                 along = basis(slice(part, part + 1), len(self.direction))[0]
                 yield output, part, float(self.investigation.jvp(along)[output])
+
+
+_UNFOUNDED = Accusation(0.0, math.inf, stands=False)
 
 
 def _ladder(eps: float) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:

@@ -143,6 +143,12 @@ class Stencil:
         return (own >= SHORTEST) & (own < longest) if not self.fixed else np.zeros(len(own), dtype=bool)
 
     @functools.cached_property
+    def buried(self) -> Flags:
+        """Which coordinates are so small, zeros apart, that no step of their own size can be taken."""
+        own = np.abs(self.problem.point)
+        return (own > 0) & (own < SHORTEST)
+
+    @functools.cached_property
     def own_noise(self) -> Vector:
         """`noise` of outputs that owe nothing to larger ones beside them; where they do, the ladder shows it."""
         typical = self.problem.outputs.typical(self.problem.value)

@@ -11,8 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from gradproof.core.cost import BudgetExhausted
 from gradproof.core.kinks import Kinks, disproved
-from gradproof.core.precision import APART, CLEAR
+from gradproof.core.precision import APART, CLEAR, SHORTEST
 from gradproof.core.problem import Mode
 from gradproof.core.status import Status
 from gradproof.core.stencil import Estimate, Stencil
@@ -117,12 +118,23 @@ class Judge:
             mode, suspects, np.zeros(len(suspects)), rank(suspects.excess, np.zeros(1), np.ones(1)), {}, located
         )
         if not self._stencil.fixed:
-            self._tolerances.learn_analytic(suspects.analytic)
-            self._measure(judged)
+            self._tolerances.learn_analytic(suspects.analytic, suspects.rows, suspects.columns)
+            self._measure_within_budget(judged)
         return judged
 
-    def _measure(self, judged: Judged) -> None:
-        """Batches of elements, worst first, until all are measured or enough are wrong."""
+    def _measure_within_budget(self, judged: Judged) -> None:
+        """If the budget ends, what was found to be wrong by then stays so; nothing is said of the others."""
+        measured = np.zeros(len(judged.status), dtype=np.bool_)
+        try:
+            self._measure(judged, measured)
+        except BudgetExhausted:
+            if not (judged.status[measured] == Status.WRONG.rank).any():
+                raise
+            judged.status[~measured] = Status.INCONCLUSIVE.rank
+            judged.error[~measured] = np.inf
+
+    def _measure(self, judged: Judged, done: Flags) -> None:
+        """Batches of elements, worst first, until all are measured or enough are wrong. Marks what is `done`."""
         status, queue = judged.status, self._worst_first(judged.suspects)
         measured = wrong = 0
         while measured < len(queue) and not (wrong and measured >= _ENOUGH):
@@ -136,6 +148,7 @@ class Judge:
                 self._rejudge(judged, doubtful, second.confirming(first))
             plain = self._look_closely(judged, which[status[which] > Status.KINK.rank])
             judged.sides.update(self._excuse_kinks(judged, plain))
+            done[which] = True
             wrong += int((status[which] == Status.WRONG.rank).sum())
             measured += len(batch)
         if not wrong:
@@ -182,7 +195,7 @@ class Judge:
         analytic = np.array(estimate.value)
         analytic[at] = suspects.analytic[which]
         numeric = suspects.numeric[which] = estimate.value[at]
-        tolerances.learn_numeric(numeric)
+        tolerances.learn_numeric(numeric, rows, at_column)
         element = self._inputs.element_of(reading.columns)
         with np.errstate(all="ignore"):
             size = _modulus(estimate.value, element)[at]
@@ -191,7 +204,7 @@ class Judge:
             tolerance = tolerances.of(size, rows, at_column)
             own = np.abs(suspects.analytic[which] - numeric)
             suspects.tolerance[which], judged.error[which] = tolerance, bar
-            judged.status[which] = rank(difference, bar, tolerance, tolerances.widest_bar(at_column))
+            judged.status[which] = rank(difference, bar, tolerance, tolerances.widest_bar(rows, at_column))
             # of what cannot be judged, that which differs most comes first
             unsure = judged.status[which] == Status.INCONCLUSIVE.rank
             suspects.excess[which] = np.nan_to_num(own / np.where(unsure, tolerance, tolerance + bar), nan=np.inf)
@@ -219,7 +232,17 @@ class Judge:
                 wider = np.fmax(near.error, np.abs(suspects.analytic[here] - suspects.numeric[here]))
             judged.error[here[blurred]] = wider[blurred]
             status[here[blurred]] = Status.INCONCLUSIVE.rank
+        self._spare_buried(judged, which)
         return which[~seen]
+
+    def _spare_buried(self, judged: Judged, which: Indices) -> None:
+        """Of coordinates too small for a step of their own size nothing is WRONG that happens within a longer one."""
+        suspects, status = judged.suspects, judged.status
+        columns = suspects.columns[which]
+        for column in np.unique(columns[self._stencil.buried[columns]]):
+            here = which[(columns == column) & (status[which] == Status.WRONG.rank)]
+            rough = self._stencil.is_rough(int(column), suspects.rows[here]) | (self._stencil.scale[column] <= SHORTEST)
+            status[here[rough]], judged.error[here[rough]] = Status.INCONCLUSIVE.rank, np.inf
 
     def _excuse_kinks(self, judged: Judged, which: Indices) -> dict[int, tuple[float, float]]:
         """At kinks and jumps, call those suspects KINK that are valid subgradients, and the others WRONG.

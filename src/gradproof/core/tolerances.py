@@ -6,9 +6,9 @@ import functools
 
 import numpy as np
 
-from gradproof.core.agreement import largest_of
 from gradproof.core.options import Options
-from gradproof.core.precision import DOUBLE, ENTRY_ROUND_OFF, NEGLIGIBLE, WIDEST_BAR, default_rtol
+from gradproof.core.precision import DERIVATIVE_ROUND_OFF, DOUBLE, ENTRY_ROUND_OFF, NEGLIGIBLE, WIDEST_BAR, default_rtol
+from gradproof.core.scales import PairScales, Places, of_blocks
 from gradproof.core.space import Space
 from gradproof.core.stencil import Stencil, Tolerance
 from gradproof.core.types import Indices, Matrix, Vector
@@ -17,8 +17,8 @@ from gradproof.core.types import Indices, Matrix, Vector
 class Tolerances:
     """The tolerance of every entry of a Problem's Jacobian.
 
-    Unless told otherwise, and in low precision, it depends on the largest entry: entries are shown to it as they are
-    measured, before any is judged.
+    Unless told otherwise, and in low precision, it depends on the largest entry of the same pair of an output and an
+    input: entries are shown to it as they are measured, before any is judged.
     """
 
     def __init__(self, stencil: Stencil, options: Options) -> None:
@@ -32,14 +32,15 @@ class Tolerances:
         self.rtol = (
             self._relative(inputs) if options.rtol is None or self._low_inputs else np.full(inputs.size, options.rtol)
         )
-        self.atol: Vector = np.full(inputs.size, options.atol or 0.0)
-        self.largest = 0.0
-        """The size of the largest entry seen."""
+        self._atol: Matrix = np.full((1, 1), options.atol or 0.0)
+        """Of each pair, or of all of them."""
+        self._numeric, self._claimed = PairScales(outputs, inputs), PairScales(outputs, inputs)
         self._negligible = 0.0 if options.atol is not None else NEGLIGIBLE
         self._depends = bool(self._negligible) or self._low_inputs
+        # where evaluations are no sharper than the low precision itself, no bar is as sharp as a tolerance may ask
+        self._accepts_bars = bool(self._negligible) or (self._low_inputs and stencil.problem.evaluates_in is None)
         self.needs_largest = self._depends or options.certify
-        """Whether the largest entry must be known before anything is judged or certified."""
-        self._widest_bar = 0.0
+        """Whether the largest entries must be known before anything is judged or certified."""
         self._sharp: bool | None = None
 
     def _relative(self, space: Space) -> Vector:
@@ -55,52 +56,120 @@ class Tolerances:
             return np.zeros(outputs.size)
         return np.where(outputs.eps > DOUBLE, self._relative(outputs), 0.0)
 
-    def widest_bar(self, columns: Indices) -> Vector:
-        """How wide an error bar may be, for each of these inputs, where no tolerance was asked for."""
-        return np.full(len(columns), self._widest_bar)
+    @property
+    def largest(self) -> Matrix:
+        """The size of the largest numerical entry seen of each pair."""
+        return self._numeric.largest
+
+    @property
+    def least_atol(self) -> float:
+        """The smallest absolute tolerance of any pair."""
+        return float(self._atol.min())
+
+    def most_atol(self, number: int) -> float:
+        """The largest absolute tolerance of any output with one of the input blocks."""
+        return float(self._atol[:, number if self._atol.size > 1 else 0].max())
+
+    def atol(self, rows: Places, columns: Places) -> Matrix:
+        """The absolute tolerance of every one of these outputs with every one of these inputs; may be one number."""
+        return self._numeric.spread(self._atol, rows, columns)
+
+    def widest_bar(self, rows: Indices, columns: Indices) -> Vector:
+        """How wide an error bar may be, for each of these entries, where no tolerance was asked for that can be met.
+
+        Small next to the largest claim of the pair; and where those are round-off of others, negligible next to these.
+        """
+        if not self._accepts_bars:
+            return np.zeros(1)
+        claimed = self._claimed.largest
+        most = float(claimed.max(initial=0.0))
+        round_off = claimed <= DERIVATIVE_ROUND_OFF * DOUBLE * most
+        widest = np.where(round_off, self._negligible * float(self.rtol.min()) * most, WIDEST_BAR * claimed)
+        return self._claimed.pick(widest, rows, columns)
 
     def of(self, size: Vector, rows: Indices, columns: Indices) -> Vector:
         """What single entries of these sizes may be off by."""
-        allowed = self.atol[columns] + (self.rtol[columns] + self.row_rtol[rows]) * size
-        return allowed + self.noise[rows] * self.unresolvable[columns]
+        allowed = self._numeric.pick(self._atol, rows, columns) + (self.rtol[columns] + self.row_rtol[rows]) * size
+        return allowed + self.noise[rows] * self.unresolvable[columns] * self._numeric.pick(self._blur, rows, columns)
+
+    def floor(self, rows: Places, columns: Places) -> Matrix:
+        """The difference that cannot be seen of each of these outputs with each of these inputs."""
+        floor = np.multiply.outer(self.noise[rows], self.unresolvable[columns])
+        blur = self._numeric.spread(self._blur, rows, columns)
+        return floor if blur.size == 1 and blur[0, 0] == 1.0 else floor * blur
 
     @functools.cached_property
     def unresolvable(self) -> Vector:
         """Per input: times `noise`, the difference that this precision cannot see."""
-        return np.zeros_like(self.atol) if self._stencil.fixed else self._stencil.unresolvable
+        return np.zeros(len(self.rtol)) if self._stencil.fixed else self._stencil.unresolvable
 
-    def widest(self, columns: slice) -> float:
-        """What the largest entry seen, of any output and any of these inputs, would be excused."""
-        if columns.start == columns.stop:
+    @functools.cached_property
+    def _blur(self) -> Matrix:
+        """For each pair, how many times that is too little.
+
+        Where the claims of a whole pair are no larger than what cannot be seen, there is nothing to be relative to:
+        that they are zero is seen to within the round-off of one step, and no ladder is climbed for it.
+        """
+        if not self._negligible or self._stencil.fixed:
+            return np.ones((1, 1))
+        inputs, outputs = self._stencil.problem.inputs, self._stencil.problem.outputs
+        reach = of_blocks(inputs, self.unresolvable)
+        silent = self._claimed.largest <= np.multiply.outer(of_blocks(outputs, self.noise), reach)
+        if not silent.any():
+            return np.ones((1, 1))
+        one_step = of_blocks(inputs, 1.0 / (self._stencil.step * self.unresolvable))
+        return np.where(silent, one_step, 1.0)
+
+    def widest(self, number: int) -> float:
+        """What the largest entry seen, of any output and of one of the input blocks, would be excused."""
+        inputs, outputs = self._stencil.problem.inputs, self._stencil.problem.outputs
+        block = inputs.blocks[number]
+        if not block.size:
             return 0.0
-        relative = float(self.rtol[columns].max()) + float(self.row_rtol.max(initial=0.0))
-        unresolvable = float(self.noise.max(initial=0.0)) * float(self.unresolvable[columns].max())
-        return float(self.atol[columns].max()) + relative * self.largest + unresolvable
+        relative = float(self.rtol[block.slice].max()) + of_blocks(outputs, self.row_rtol)
+        blur = self._blur[:, number if self._blur.size > 1 else 0]
+        unresolvable = of_blocks(outputs, self.noise) * float(self.unresolvable[block.slice].max()) * blur
+        atol = self._atol[:, number if self._atol.size > 1 else 0]
+        return float((atol + relative * self.largest[:, number] + unresolvable).max())
 
     @property
     def one_step_is_sharp(self) -> bool:
         """Whether round-off of one screening step is below every tolerance."""
         if self._sharp is None:
-            self._sharp = self._stencil.fixed or bool(self.noise.max() <= self.atol.min() * self._stencil.step.min())
+            self._sharp = self._stencil.fixed or bool(self.noise.max() <= self._atol.min() * self._stencil.step.min())
         return self._sharp
 
-    def learn_numeric(self, numeric: Matrix) -> None:
-        """Numerical entries: what is negligible next to the largest is excused."""
-        self.largest = max(self.largest, largest_of(numeric))
+    def learn_numeric(self, numeric: Matrix, rows: Places, columns: Places) -> None:
+        """Numerical entries, a tile of them or single ones: what is negligible next to the largest is excused."""
+        _learn(self._numeric, numeric, rows, columns)
         if self._depends:
-            own = ENTRY_ROUND_OFF * self._stencil.problem.inputs.eps if self._low_inputs else 0.0
-            self.atol = np.maximum(self.atol, (self._negligible * self.rtol + own) * self.largest)
+            inputs = self._stencil.problem.inputs
+            atol = of_blocks(inputs, self._negligible * self.rtol) * self.largest
+            if self._low_inputs:  # a gradient that should be zero is made of others, and of their round-off
+                atol = np.maximum(atol, of_blocks(inputs, ENTRY_ROUND_OFF * inputs.eps) * self.largest.max())
+            self._atol = np.maximum(self._atol, atol)
+            self._sharp = None
 
-    def learn_analytic(self, analytic: Matrix) -> None:
+    def learn_analytic(self, analytic: Matrix, rows: Places, columns: Places) -> None:
         """Claimed entries: error bars that are small next to the largest are accepted.
 
         Not next to the largest numerical one: the quotient across a jump is huge, and its error bar too.
         """
-        if self._negligible:
-            self._widest_bar = max(self._widest_bar, WIDEST_BAR * largest_of(analytic))
+        if self._accepts_bars:
+            _learn(self._claimed, analytic, rows, columns)
+            self.__dict__.pop("_blur", None)
 
-    def sharpness(self, columns: Indices, outputs: slice | Indices = slice(None)) -> Tolerance:
+    def sharpness(self, columns: Indices, outputs: Places = slice(None)) -> Tolerance:
         """How sharp the numerical derivative along these inputs should be: ten times what the tolerance needs."""
-        atol, rtol = self.atol[columns, None], self.rtol[columns, None]
-        unresolvable = np.multiply.outer(self.unresolvable[columns], self.noise[outputs])
+        atol, rtol = self.atol(outputs, columns).T, self.rtol[columns, None]
+        unresolvable = self.floor(outputs, columns).T
         return lambda value: 0.1 * (atol + rtol * np.abs(value)) + 2.0 * unresolvable
+
+
+def _learn(scales: PairScales, values: Matrix, rows: Places, columns: Places) -> None:
+    if isinstance(rows, slice) and isinstance(columns, slice):
+        scales.learn(values, rows, columns)
+    else:
+        assert not isinstance(rows, slice), "a tile, or single entries"
+        assert not isinstance(columns, slice), "a tile, or single entries"
+        scales.learn_entries(values, rows, columns)

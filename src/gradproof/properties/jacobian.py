@@ -10,7 +10,7 @@ import numpy as np
 from gradproof.core.entries import every_entry
 from gradproof.core.investigation import Investigation
 from gradproof.core.options import Options, Strategy
-from gradproof.core.probing import Prober
+from gradproof.core.probing import Accusation, Outcome, Prober
 from gradproof.core.problem import Mode, Problem
 from gradproof.core.seen import Seen
 from gradproof.core.space import Space
@@ -18,6 +18,7 @@ from gradproof.core.status import Status
 from gradproof.core.suspects import Judged
 from gradproof.core.types import Indices
 from gradproof.core.words import Words
+from gradproof.properties.property import Pause
 from gradproof.results.diagnosis import Evidence, diagnose
 from gradproof.results.finding import Entry, Finding, Spots
 
@@ -38,7 +39,7 @@ _VERBS = {
 _STATUSES = tuple(Status)
 
 
-def jacobian(investigation: Investigation, options: Options) -> Iterator[Finding | Seen]:
+def jacobian(investigation: Investigation, options: Options) -> Iterator[Finding | Seen | Pause]:
     """Numeric against analytic, for each mode; one finding for each pair of an output and an input at fault."""
     problem = investigation.problem
     if options.strategy is Strategy.PROBES and options.step is None and problem.inputs.size and problem.outputs.size:
@@ -51,25 +52,45 @@ def jacobian(investigation: Investigation, options: Options) -> Iterator[Finding
             yield from describe(problem, options, judged, "jacobian", _HEADLINES[judged.mode])
 
 
-def _by_probes(investigation: Investigation, options: Options) -> Iterator[Finding | Seen]:
+def _by_probes(investigation: Investigation, options: Options) -> Iterator[Finding | Seen | Pause]:
     prober = Prober(investigation, options)
     for mode in options.modes:
-        outcome = prober.run(mode)
-        if outcome.seen is not None:
-            yield outcome.seen
-        for judged in outcome.judged:
-            yield from describe(investigation.problem, options, judged, "jacobian", _HEADLINES[mode])
-        if outcome.nonlinear:
-            yield _nonlinear(mode, investigation.problem.words)
-        doubts = [("unseen", doubt) for doubt in outcome.unseen] + [("", doubt) for doubt in outcome.unexplained]
-        for kind, doubt in doubts:
-            yield Finding(
-                property="jacobian",
-                kind=kind,
-                mode=mode,
-                status=Status.INCONCLUSIVE,
-                headline=f"The Jacobian could not be judged in {mode}: {doubt}.",
-            )
+        for found in prober.steps(mode):
+            if not isinstance(found, Accusation):
+                yield from _told(investigation, options, mode, found)
+            elif investigation.cost.is_limited:
+                yield Pause()
+
+
+def _told(investigation: Investigation, options: Options, mode: Mode, outcome: Outcome) -> Iterator[Finding | Seen]:
+    """What a mode came to, as findings."""
+    if outcome.seen is not None:
+        yield outcome.seen
+    for judged in outcome.judged:
+        yield from describe(investigation.problem, options, judged, "jacobian", _HEADLINES[mode])
+    yield from (_unlocated(mode, accusation) for accusation in outcome.unlocated)
+    if outcome.nonlinear:
+        yield _nonlinear(mode, investigation.problem.words)
+    doubts = [("unseen", doubt) for doubt in outcome.unseen] + [("", doubt) for doubt in outcome.unexplained]
+    for kind, doubt in doubts:
+        yield Finding(
+            property="jacobian",
+            kind=kind,
+            mode=mode,
+            status=Status.INCONCLUSIVE,
+            headline=f"The Jacobian could not be judged in {mode}: {doubt}.",
+        )
+
+
+def _unlocated(mode: Mode, accusation: str) -> Finding:
+    return Finding(
+        property="jacobian",
+        kind="unlocated",
+        mode=mode,
+        status=Status.WRONG,
+        headline=f"Jacobian mismatch in {mode}, place not settled: {accusation}; then the budget was used up.",
+        hint="raise budget= to find the wrong entries",
+    )
 
 
 def _nonlinear(mode: Mode, words: Words) -> Finding:

@@ -12,8 +12,13 @@ from gradproof.core.problem import Mode, Problem
 from gradproof.core.seen import Seen
 from gradproof.results.finding import Finding
 
-Examine = Callable[[Investigation, Options], Iterable[Finding | Seen]]
-"""What does not hold, or could not be judged; and what the comparison was able to see."""
+
+class Pause:
+    """Yielded by a property before it does something expensive while the budget is limited: others go first."""
+
+
+Examine = Callable[[Investigation, Options], Iterable[Finding | Seen | Pause]]
+"""What does not hold, or could not be judged; what the comparison was able to see; and where others may go first."""
 
 
 @dataclass(frozen=True, slots=True)

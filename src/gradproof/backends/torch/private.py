@@ -18,6 +18,8 @@ from typing import Any, Protocol, TypeVar, cast
 
 import torch
 
+from gradproof.backends.notices import notify
+
 _torch: Any = torch  # none of what is used here has types
 T = TypeVar("T")
 
@@ -37,20 +39,13 @@ def _trusted(name: str, make: Callable[[], T], works: Callable[[T], bool], publi
         reason = f"{type(error).__name__}: {error}"
     else:
         reason = "it does something else"
-    _say(
+    notify(
         f"gradproof cannot use {name} of torch {torch.__version__} ({reason}) and takes a public way instead: "
-        "checks are slower."
+        "checks are slower.",
+        PrivateNameWarning,
+        stacklevel=3,
     )
     return public
-
-
-def _say(message: str) -> None:
-    """Warn; where warnings are errors it is shown all the same, for it is no error of the function under test."""
-    try:
-        warnings.warn(message, PrivateNameWarning, stacklevel=4)
-    except PrivateNameWarning:
-        with warnings.catch_warnings(action="default", category=PrivateNameWarning):
-            warnings.warn(message, PrivateNameWarning, stacklevel=4)
 
 
 def _number(value: float, **options: Any) -> torch.Tensor:

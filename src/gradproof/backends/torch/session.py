@@ -15,6 +15,7 @@ from gradproof.backends import as_arguments
 from gradproof.backends.calls import Call
 from gradproof.backends.coverage import left_out, select
 from gradproof.backends.torch.calls import call_of
+from gradproof.backends.torch.closures import uncovered
 from gradproof.backends.torch.comparison import comparing
 from gradproof.backends.torch.derivative.availability import why_no_tangents
 from gradproof.backends.torch.derivative.second import DerivativeCall, draw_cotangents, first_outputs
@@ -64,11 +65,19 @@ class TorchSession:
     @property
     def not_covered(self) -> tuple[str, ...]:
         """What is not differentiated, in words; it may be more after each question."""
-        return (*self._left_out, *self._learnt)
+        return (*self._left_out, *self._learnt, *self._around)
 
     @functools.cached_property
     def _left_out(self) -> tuple[str, ...]:
         return left_out(self._call)
+
+    @functools.cached_property
+    def _around(self) -> tuple[str, ...]:
+        """What the function reads from around itself, and a gradient would reach."""
+        if not self._made:
+            return ()
+        known = [value for value in self._call.flat if isinstance(value, torch.Tensor)]
+        return uncovered(self._call.function, self._made[0].outputs.tensors, known)
 
     def problem(self) -> Problem:
         """The call as a Problem. Calls the function."""

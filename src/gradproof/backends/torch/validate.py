@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,6 +10,7 @@ import torch
 from torch.masked import MaskedTensor
 
 from gradproof.backends.calls import Call
+from gradproof.backends.notices import notify
 from gradproof.backends.torch.memory.sharing import overlaps
 from gradproof.backends.torch.private import MKLDNN
 from gradproof.backends.torch.tensors.sparse import LAYOUTS, layout_name, values_of
@@ -45,7 +45,7 @@ def validate_inputs(call: Call, *, who: str, forward: bool, warn_precision: bool
                 "Check the function of a strided tensor instead, from which it makes this one."
             )
         if warn_precision and tensor.dtype not in _DOUBLE:
-            warnings.warn(
+            notify(
                 f"Input #{index} requires gradient and is not a double precision floating point or complex, but "
                 f"{tensor.dtype}: the check can see no more than that precision resolves.",
                 stacklevel=_users_level(),

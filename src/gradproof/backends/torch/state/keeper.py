@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 import torch
 
+from gradproof.backends.torch.closures import referred
 from gradproof.backends.torch.memory.sharing import has_memory
 from gradproof.backends.torch.private import buffers_of, put_back_buffers
 
@@ -89,18 +90,4 @@ def _modules(function: Any) -> Iterator[torch.nn.Module]:
         owner = getattr(function, "__self__", None)
         if isinstance(owner, torch.nn.Module):
             yield owner
-        yield from (value for value in _referred(function) if isinstance(value, torch.nn.Module))
-
-
-def _referred(function: Any) -> Iterator[Any]:
-    """The values that a Python function reads from around itself."""
-    function = getattr(function, "__func__", function)
-    code = getattr(function, "__code__", None)
-    if code is None or function.__module__ == torch.autograd.function.__name__:  # the latter: Function.apply
-        return
-    for cell in function.__closure__ or ():
-        try:
-            yield cell.cell_contents
-        except ValueError:  # not filled yet
-            continue
-    yield from (function.__globals__.get(name) for name in code.co_names)
+        yield from (value for _, value in referred(function) if isinstance(value, torch.nn.Module))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from typing import Generic, TypeVar
 
@@ -13,17 +14,29 @@ from gradproof.backends.torch.state.keeper import Keeper
 
 C = TypeVar("C", bound=Call)
 
+_turn = threading.RLock()
+"""Whose turn it is. The random generators, the level of dual numbers, the filters of warnings and the user's tensors
+belong to the whole process: checks in several threads take turns. A check within a check is of the same thread."""
+
 
 class preserved:  # noqa: N801 (used as a function, in a with statement)
     """Put back random states and the tensors' `requires_grad` on any exit. Inside, gradients are enabled.
 
-    A class, not a generator: `contextlib` would take 2 µs.
+    Threads take turns: while one is inside, others wait. A class, not a generator: `contextlib` would take 2 µs.
     """
 
     def __init__(self, tensors: Sequence[torch.Tensor]) -> None:
         self._tensors = tensors
 
     def __enter__(self) -> None:
+        _turn.acquire()
+        try:
+            self._begin()
+        except BaseException:
+            _turn.release()
+            raise
+
+    def _begin(self) -> None:
         self._generators = Generators()
         self._flags = [tensor.requires_grad for tensor in self._tensors]
         self._grad_mode = torch.is_grad_enabled()
@@ -31,6 +44,12 @@ class preserved:  # noqa: N801 (used as a function, in a with statement)
             torch.set_grad_enabled(True)
 
     def __exit__(self, *_: object) -> None:
+        try:
+            self._end()
+        finally:
+            _turn.release()
+
+    def _end(self) -> None:
         if torch.is_grad_enabled() is not self._grad_mode:
             torch.set_grad_enabled(self._grad_mode)
         self._generators.rewind()
