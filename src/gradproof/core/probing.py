@@ -493,13 +493,16 @@ class Prober:
         """The ledger, and what the tolerance would have excused."""
         smallest: list[float] = []
         for block in self.problem.inputs.blocks:
+            if not block.size:
+                smallest.append(0.0)
+                continue
             hidden = np.full(block.size, np.inf)
             for survey in self._surveys:
                 size = np.abs(survey.direction[block.slice])
                 with np.errstate(divide="ignore"):
                     hidden = np.fmin(hidden, float(survey.hides.max(initial=0.0)) / size)
             excused = max(self._excused(block), float(self._between_sides[block.slice].max(initial=0.0)))
-            smallest.append(max(float(hidden.max()), excused) if block.size else 0.0)
+            smallest.append(max(float(hidden.max()), excused))
         return Seen(tuple(smallest), MISS)
 
     def _excused(self, block: Block) -> float:
