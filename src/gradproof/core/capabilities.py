@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
+from gradproof.core.problem import Problem
 from gradproof.core.space import Block
 from gradproof.core.types import Indices, Matrix, Vector
 
@@ -148,6 +149,24 @@ class Reference(NamedTuple):
     """The calls that it took to find all this out."""
 
 
+class Elsewhere(NamedTuple):
+    """The derivative under test at another point, which its blocks can store: the point first, then the probe."""
+
+    vjp: Callable[[Vector, Vector], Vector]
+    jvp: Callable[[Vector, Vector], Vector]
+
+
+class Twin(NamedTuple):
+    """The same map at the same point in double precision, for a Problem with blocks of a lower one.
+
+    `make` gives a whole Problem, whose blocks differ in their spacing only; None where there is none after all. `value`
+    is what the function itself gave in the lower precision, with which evaluations have nothing to do.
+    """
+
+    make: Callable[[], Problem | None]
+    value: Vector
+
+
 LACKING: dict[type, str] = {
     Omission: "the backend cannot leave out a cotangent or tangent",
     MemoryLayouts: "the backend cannot arrange the memory of a cotangent",
@@ -156,5 +175,7 @@ LACKING: dict[type, str] = {
     Batching: "the backend has no batches",
     Pairing: "",  # there is nothing to ask
     Reference: "there is no reference",
+    Elsewhere: "the backend cannot differentiate at another point",
+    Twin: "",  # of double precision already, or for one precision only
 }
 """Why something is not covered, by the capability that is missing. Nothing: then there is no question."""

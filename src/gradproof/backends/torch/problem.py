@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from typing import Any, NamedTuple
 
 from gradproof.backends.calls import Call
 from gradproof.backends.torch.calls import flatten_outputs
+from gradproof.backends.torch.derivative.elsewhere import Elsewhere as Moved
 from gradproof.backends.torch.derivative.evaluation import Evaluation, WideEvaluation
 from gradproof.backends.torch.derivative.forward import Forward
 from gradproof.backends.torch.derivative.outputs import NameOutputs, Outputs, nameless
 from gradproof.backends.torch.derivative.reverse import Reverse
 from gradproof.backends.torch.derivative.second import DerivativeCall, Differentiated, SecondReverse
-from gradproof.backends.torch.derivative.twin import find_twin
+from gradproof.backends.torch.derivative.twin import WideCall, find_twin
 from gradproof.backends.torch.memory.arrangement import possible
 from gradproof.backends.torch.tensors.point import Point
 from gradproof.backends.torch.validate import validate_outputs
 from gradproof.backends.torch.words import TORCH
-from gradproof.core.capabilities import Batching, Inspection, MemoryLayouts, MemoryWatch, Omission, Pairing
+from gradproof.core.capabilities import (
+    Batching,
+    Elsewhere,
+    Inspection,
+    MemoryLayouts,
+    MemoryWatch,
+    Omission,
+    Pairing,
+    Twin,
+)
 from gradproof.core.precision import DOUBLE
 from gradproof.core.problem import Problem
 from gradproof.core.types import Matrix
@@ -91,6 +102,12 @@ def _assemble(
     wide = None if twin is None else WideEvaluation(call, point, outputs, twin)
     evaluation = wide or Evaluation(call, point, outputs)
     forward = Forward(call, point, outputs)
+    if outputs.connected and not point.stand_ins and not point.moves_together:
+        moved = Moved(call, point, outputs, forward)
+        further = {**further, Elsewhere: Elsewhere(moved.vjp, moved.jvp)}
+        if wide is not None:
+            make = functools.cache(lambda: _twin(call, outputs, reverse, least_products))
+            further[Twin] = Twin(make, outputs.read(outputs.tensors))
     # what is compared with neighbours must be computed as they are
     as_neighbours = wide is not None or point.stand_ins
     problem = Problem(
@@ -115,6 +132,22 @@ def _assemble(
         },
     )
     return Made(problem, point, outputs, forward)
+
+
+def _twin(call: Call, narrow: Outputs, reverse: Reverse, least_products: int) -> Problem | None:
+    """The Problem of the same call in double precision; None if it has other outputs there, or raises."""
+    try:
+        wide = WideCall(call)
+        point = Point(wide, masked=False)
+        everything, overwritten = _first_call(wide, point)
+    except Exception:
+        return None
+    names = [block.name for block in narrow.space.blocks]
+    outputs = Outputs(everything, False, lambda chosen: names[: len(chosen)])
+    if outputs.chosen != narrow.chosen or not outputs.connected:
+        return None
+    made = _assemble(wide, point, outputs, type(reverse)(point, outputs), overwritten, least_products, {})
+    return made.problem
 
 
 def _batching(

@@ -4,11 +4,14 @@ float32 and below are too coarse to difference well. Where the function accepts 
 there, at the very same point: the low-precision numbers are float64 numbers too. Where it does not (it mixes them with
 low-precision tensors of its own, or has a kernel for one dtype only), there is no twin, and error bars are what the
 native dtype allows.
+
+`Twin` evaluates without a graph of its own; `WideCall` is the call itself on float64 copies, of which a whole Problem
+can be made, derivative included.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -44,7 +47,9 @@ class Twin:
 
     def __init__(self, call: Call, point: Point) -> None:
         self._call, self._point = call, point
-        self.models = [torch.empty(tensor.shape, dtype=wide(tensor.dtype)) for tensor in point.tensors]
+        self.models = [
+            torch.empty(tensor.shape, dtype=wide(tensor.dtype), device=tensor.device) for tensor in point.tensors
+        ]
         self._constants = {
             position: value.detach().to(wide(value.dtype))
             for position, value in enumerate(call.flat)
@@ -61,6 +66,41 @@ class Twin:
         return flatten_outputs(self._call.with_values({**self._constants, **self._point.placed(moved)}))
 
 
+class WideCall(Call):
+    """A call whose floating-point tensors are double-precision copies, each a leaf of its own."""
+
+    def __init__(self, call: Call) -> None:
+        self.__dict__.update(call.__dict__)
+        self._narrow = call
+        self.flat = [_widened(value) for value in call.flat]
+        tested = set(self.differentiable())
+        self._tested = {i: self.flat[i] for i in tested}
+        self._constants = {
+            i: value for i, value in enumerate(self.flat) if isinstance(value, torch.Tensor) and i not in tested
+        }
+
+    def kind(self, position: int) -> str:
+        return self._narrow.kind(position)
+
+    def names(self) -> list[str]:
+        return self._narrow.names()
+
+    def __call__(self) -> Any:
+        return self.with_values({})
+
+    def with_values(self, replaced: Mapping[int, Any]) -> Any:
+        """Constants are fresh copies each time: batch norm writes to its statistics."""
+        constants = {i: value.clone() for i, value in self._constants.items() if i not in replaced}
+        return self._narrow.with_values({**constants, **self._tested, **replaced})
+
+
+def _widened(value: Any) -> Any:
+    """A tensor of numbers in double precision, as a leaf; all else as it is."""
+    if not isinstance(value, torch.Tensor) or not is_floating(value):
+        return value
+    return value.detach().to(wide(value.dtype), copy=True).requires_grad_(value.requires_grad)
+
+
 def find_twin(call: Call, point: Point, chosen: Sequence[int], outputs: Sequence[torch.Tensor]) -> Twin | None:
     """The twin, if there is one that computes the same function in double precision.
 
@@ -68,13 +108,13 @@ def find_twin(call: Call, point: Point, chosen: Sequence[int], outputs: Sequence
     """
     if all(tensor.dtype in _DOUBLE for tensor in point.tensors):
         return None
-    if any(tensor.layout is not torch.strided or not tensor.is_cpu for tensor in point.tensors):
+    if any(tensor.layout is not torch.strided for tensor in point.tensors):
         return None
-    twin = Twin(call, point)
     try:
+        twin = Twin(call, point)
         found = twin.run(point.coordinates)
         follows = _follows(call, twin, point, chosen, [found[i] for i in chosen], outputs)
-    except Exception:  # whatever it raises in another precision: it does not run there
+    except Exception:  # whatever it raises in another precision, or on a device without it: it does not run there
         return None
     return twin if follows and _are_wide(found, chosen, outputs) else None
 
@@ -121,4 +161,4 @@ def _same_function(fine: torch.Tensor, coarse: torch.Tensor) -> bool:
     difference = (fine - coarse.to(fine.dtype)).abs()
     largest = fine.abs().max() if fine.numel() else torch.zeros(())
     allowed = _SAME_VALUE * resolution(coarse.dtype) * (fine.abs() + _OF_THE_LARGEST * largest)
-    return bool(np.all(difference.numpy() <= allowed.numpy()))
+    return bool((difference <= allowed).all())
