@@ -175,7 +175,5 @@ LACKING: dict[type, str] = {
     Batching: "the backend has no batches",
     Pairing: "",  # there is nothing to ask
     Reference: "there is no reference",
-    Elsewhere: "the backend cannot differentiate at another point",
-    Twin: "",  # of double precision already, or for one precision only
 }
 """Why something is not covered, by the capability that is missing. Nothing: then there is no question."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import sys
 from typing import Any, NamedTuple
@@ -15,6 +16,7 @@ from gradproof.backends.torch.derivative.outputs import NameOutputs, Outputs, na
 from gradproof.backends.torch.derivative.reverse import Reverse
 from gradproof.backends.torch.derivative.second import DerivativeCall, Differentiated, SecondReverse
 from gradproof.backends.torch.derivative.twin import WideCall, find_twin
+from gradproof.backends.torch.derivative.widening import widening
 from gradproof.backends.torch.memory.arrangement import possible
 from gradproof.backends.torch.tensors.point import Point
 from gradproof.backends.torch.validate import validate_outputs
@@ -105,8 +107,8 @@ def _assemble(
     if outputs.connected and not point.stand_ins and not point.moves_together:
         moved = Moved(call, point, outputs, forward)
         further = {**further, Elsewhere: Elsewhere(moved.vjp, moved.jvp)}
-        if wide is not None:
-            make = functools.cache(lambda: _twin(call, outputs, reverse, least_products))
+        if twin is not None:
+            make = functools.cache(lambda: _twin(WideCall(call, widens=twin.widens), outputs, reverse, least_products))
             further[Twin] = Twin(make, outputs.read(outputs.tensors))
     # what is compared with neighbours must be computed as they are
     as_neighbours = wide is not None or point.stand_ins
@@ -134,20 +136,26 @@ def _assemble(
     return Made(problem, point, outputs, forward)
 
 
-def _twin(call: Call, narrow: Outputs, reverse: Reverse, least_products: int) -> Problem | None:
-    """The Problem of the same call in double precision; None if it has other outputs there, or raises."""
+def _twin(call: WideCall, narrow: Outputs, reverse: Reverse, least_products: int) -> Problem | None:
+    """The Problem of a call in double precision; None if it has other outputs there, or raises.
+
+    Its backward is widened too: what it reads or casts does not show in the call.
+    """
     try:
-        wide = WideCall(call)
-        point = Point(wide, masked=False)
-        everything, overwritten = _first_call(wide, point)
+        point = Point(call, masked=False)
+        everything, overwritten = _first_call(call, point)
     except Exception:
         return None
     names = [block.name for block in narrow.space.blocks]
     outputs = Outputs(everything, False, lambda chosen: names[: len(chosen)])
     if outputs.chosen != narrow.chosen or not outputs.connected:
         return None
-    made = _assemble(wide, point, outputs, type(reverse)(point, outputs), overwritten, least_products, {})
-    return made.problem
+    made = _assemble(call, point, outputs, type(reverse)(point, outputs), overwritten, least_products, {}).problem
+    batching, elsewhere = made.capabilities[Batching], made.capability(Elsewhere)
+    capabilities: dict[type, Any] = {Batching: batching._replace(vjp=widening(batching.vjp))}
+    if elsewhere is not None:
+        capabilities[Elsewhere] = elsewhere._replace(vjp=widening(elsewhere.vjp))
+    return dataclasses.replace(made, vjp=widening(made.vjp), capabilities=capabilities)
 
 
 def _batching(

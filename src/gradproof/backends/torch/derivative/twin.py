@@ -1,9 +1,9 @@
 """The float64 twin of a low-precision call.
 
-float32 and below are too coarse to difference well. Where the function accepts float64, its numerical side is evaluated
-there, at the very same point: the low-precision numbers are float64 numbers too. Where it does not (it mixes them with
-low-precision tensors of its own, or has a kernel for one dtype only), there is no twin, and error bars are what the
-native dtype allows.
+float32 and below are too coarse to difference well. Where the function runs in float64, its numerical side is evaluated
+there, at the very same point: the low-precision numbers are float64 numbers too. What it casts inside, or mixes in of
+low-precision tensors of its own, is widened on the way (`derivative/widening.py`). Where it does not run there (it has
+a kernel for one dtype only), there is no twin, and error bars are what the native dtype allows.
 
 `Twin` evaluates without a graph of its own; `WideCall` is the call itself on float64 copies, of which a whole Problem
 can be made, derivative included.
@@ -12,6 +12,7 @@ can be made, derivative included.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -19,27 +20,23 @@ import torch
 
 from gradproof.backends.calls import Call
 from gradproof.backends.torch.calls import flatten_outputs, is_floating
+from gradproof.backends.torch.derivative.widening import Widening, wide
 from gradproof.backends.torch.tensors.coordinates import build, resolution
 from gradproof.backends.torch.tensors.point import Point
+from gradproof.core.precision import HALF_OR_LESS
 from gradproof.core.types import Vector
 
 _DOUBLE = (torch.float64, torch.complex128)
-_WIDE = {torch.complex64: torch.complex128, torch.complex32: torch.complex128}
 
 # Twin and original compute the same function if their values differ by at most this many eps of the lower precision: a
 # long sum or product may lose that many. A cast inside the function loses more in one of the two only.
 _SAME_VALUE = 64.0
 # Moved by this part of the point, or by this many eps where that is more, they must change alike, …
-_REACH, _REACH_IN_EPS = 2.0**-6, 16.0
-# … to within this many eps of the value and this part of the change: a twin that does not follow misses all of it.
+_REACH, _REACH_IN_EPS = 1.0 / 67.0, 50.0 / 3.0  # no powers of 2: the point there is none of the lower precision, …
+# … and to within this many eps of the value and this part of the change: a twin that does not follow misses all of it.
 _SAME_CHANGE, _SAME_CHANGE_SHARE = 8.0, 0.25
 # Where an element is small, round-off is that of this part of the largest.
 _OF_THE_LARGEST = 0.1
-
-
-def wide(dtype: torch.dtype) -> torch.dtype:
-    """The double-precision dtype of the same kind."""
-    return _WIDE.get(dtype, dtype if dtype.is_complex else torch.float64)
 
 
 class Twin:
@@ -47,6 +44,8 @@ class Twin:
 
     def __init__(self, call: Call, point: Point) -> None:
         self._call, self._point = call, point
+        self.widens = False
+        """Whether the function is to be widened on the way: it does not compute in double precision by itself."""
         self.models = [
             torch.empty(tensor.shape, dtype=wide(tensor.dtype), device=tensor.device) for tensor in point.tensors
         ]
@@ -63,15 +62,21 @@ class Twin:
 
     def run_with(self, moved: Sequence[torch.Tensor]) -> list[Any]:
         """The outputs with these tensors in place of those under test."""
-        return flatten_outputs(self._call.with_values({**self._constants, **self._point.placed(moved)}))
+        with _around(widens=self.widens):
+            return flatten_outputs(self._call.with_values({**self._constants, **self._point.placed(moved)}))
+
+
+def _around(*, widens: bool) -> AbstractContextManager[Any]:
+    return Widening() if widens else nullcontext()
 
 
 class WideCall(Call):
     """A call whose floating-point tensors are double-precision copies, each a leaf of its own."""
 
-    def __init__(self, call: Call) -> None:
+    def __init__(self, call: Call, *, widens: bool) -> None:
+        """`widens`: as the `Twin` does."""
         self.__dict__.update(call.__dict__)
-        self._narrow = call
+        self._narrow, self._widens = call, widens
         self.flat = [_widened(value) for value in call.flat]
         tested = set(self.differentiable())
         self._tested = {i: self.flat[i] for i in tested}
@@ -91,7 +96,8 @@ class WideCall(Call):
     def with_values(self, replaced: Mapping[int, Any]) -> Any:
         """Constants are fresh copies each time: batch norm writes to its statistics."""
         constants = {i: value.clone() for i, value in self._constants.items() if i not in replaced}
-        return self._narrow.with_values({**constants, **self._tested, **replaced})
+        with _around(widens=self._widens):
+            return self._narrow.with_values({**constants, **self._tested, **replaced})
 
 
 def _widened(value: Any) -> Any:
@@ -104,15 +110,20 @@ def _widened(value: Any) -> Any:
 def find_twin(call: Call, point: Point, chosen: Sequence[int], outputs: Sequence[torch.Tensor]) -> Twin | None:
     """The twin, if there is one that computes the same function in double precision.
 
-    `outputs` are those of the call itself whose numbers are `chosen`.
+    `outputs` are those of the call itself whose numbers are `chosen`. Random numbers may be others in double precision:
+    in float32 the values would tell, in half precision they would not.
     """
     if all(tensor.dtype in _DOUBLE for tensor in point.tensors):
         return None
     if any(tensor.layout is not torch.strided for tensor in point.tensors):
         return None
+    if call.draws and point.space.coarsest_eps > HALF_OR_LESS:
+        return None
     try:
         twin = Twin(call, point)
-        found = twin.run(point.coordinates)
+        with Widening() as widened:
+            found = twin.run(point.coordinates)
+        twin.widens = widened.has_acted
         follows = _follows(call, twin, point, chosen, [found[i] for i in chosen], outputs)
     except Exception:  # whatever it raises in another precision, or on a device without it: it does not run there
         return None
@@ -137,6 +148,8 @@ def _follows(
     reach = max(_REACH, *(_REACH_IN_EPS * resolution(tensor.dtype) for tensor in point.tensors))
     moved = point.coordinates + reach * np.abs(point.coordinates)
     there = twin.run(moved)
+    if any(_is_coarse(there[i], f) for i, f in zip(chosen, fine, strict=True)):
+        return False
     try:
         for leaf in point.leaves:
             leaf.write(moved[leaf.block.slice])
@@ -145,6 +158,15 @@ def _follows(
     finally:
         point.restore()
     return all(_same_change(left, right, o) for (left, right), o in zip(pairs, coarse, strict=True))
+
+
+def _is_coarse(there: torch.Tensor, here: torch.Tensor) -> bool:
+    """Whether what changed are numbers of a lower precision only: something rounds inside. Integers may be meant."""
+    there, here = there.detach(), here.detach()
+    if there.is_complex():
+        there, here = torch.view_as_real(there.resolve_conj()), torch.view_as_real(here.resolve_conj())
+    changed = there[(there != here) & (there != there.round())]
+    return bool(changed.numel()) and bool((changed.float().double() == changed).all())
 
 
 def _same_change(fine: torch.Tensor, coarse: torch.Tensor, output: torch.Tensor) -> bool:
