@@ -41,6 +41,8 @@ _GROSS = 4.0
 _NARROW, _EVENLY, _OVERFLOW = 2.0**-10, 2.0**-24, 2.0**15
 # What is this small in float64, relative to the outputs, is zero but for round-off.
 _NOTHING = 1e-9
+# What is below this many eps of the outputs is what cancellation left, and is no more than round-off in low precision.
+_CANCELLED = 16.0
 # A factor that fits all elements that are accused.
 _FITS = 2.0
 
@@ -260,9 +262,11 @@ class Comparer:
         else:
             whole, scale = norm(value), np.ones(problem.outputs.size)
         for block in self.answered.blocks:
-            part = made.wide[block.slice] * scale[block.slice]
-            if norm(part) <= _NOTHING * math.sqrt(block.size) * whole:
+            part = norm(made.wide[block.slice] * scale[block.slice])
+            if part <= _NOTHING * math.sqrt(block.size) * whole:
                 dust[block.slice] = relative * whole / scale[block.slice]
+            elif part <= _CANCELLED * self.eps * whole:
+                dust[block.slice] = relative * whole / math.sqrt(block.size) / scale[block.slice]
         return dust
 
     def _is_rounded(self) -> Flags:

@@ -104,25 +104,29 @@ def _assemble(
     wide = None if twin is None else WideEvaluation(call, point, outputs, twin)
     evaluation = wide or Evaluation(call, point, outputs)
     forward = Forward(call, point, outputs)
-    if outputs.connected and not point.stand_ins and not point.moves_together:
+    low = max(point.space.coarsest_eps, outputs.space.coarsest_eps) > DOUBLE
+    if (low or isinstance(call, WideCall)) and outputs.connected and not point.stand_ins and not point.moves_together:
         moved = Moved(call, point, outputs, forward)
         further = {**further, Elsewhere: Elsewhere(moved.vjp, moved.jvp)}
         if twin is not None:
             make = functools.cache(lambda: _twin(WideCall(call, widens=twin.widens), outputs, reverse, least_products))
             further[Twin] = Twin(make, outputs.read(outputs.tensors))
     # what is compared with neighbours must be computed as they are
-    as_neighbours = wide is not None or point.stand_ins
+    if wide is not None:
+        value = wide.value
+    else:
+        value = evaluation.at(point.coordinates) if point.stand_ins else outputs.read(outputs.tensors)
     problem = Problem(
         inputs=point.space,
         outputs=outputs.space,
         point=point.coordinates,
-        value=evaluation.at(point.coordinates) if as_neighbours else outputs.read(outputs.tensors),
+        value=value,
         evaluate=evaluation.at,
         vjp=reverse.vjp,
         jvp=forward.jvp,
         connected=outputs.connected,
         evaluates_in=None if wide is None else DOUBLE,
-        evaluations=2 if as_neighbours else 1,
+        evaluations=2 if wide is not None or point.stand_ins else 1,
         words=TORCH,
         capabilities={
             Omission: Omission(reverse.without, forward.without),

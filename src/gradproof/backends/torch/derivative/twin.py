@@ -32,9 +32,11 @@ _DOUBLE = (torch.float64, torch.complex128)
 # long sum or product may lose that many. A cast inside the function loses more in one of the two only.
 _SAME_VALUE = 64.0
 # Moved by this part of the point, or by this many eps where that is more, they must change alike, …
-_REACH, _REACH_IN_EPS = 1.0 / 67.0, 50.0 / 3.0  # no powers of 2: the point there is none of the lower precision, …
-# … and to within this many eps of the value and this part of the change: a twin that does not follow misses all of it.
+_REACH, _REACH_IN_EPS = 2.0**-6, 16.0
+# … to within this many eps of the value and this part of the change: a twin that does not follow misses all of it.
 _SAME_CHANGE, _SAME_CHANGE_SHARE = 8.0, 0.25
+# A point that no lower precision can hold is this far from one that it can.
+_APART = 1e-3 / 3.0
 # Where an element is small, round-off is that of this part of the largest.
 _OF_THE_LARGEST = 0.1
 
@@ -46,6 +48,8 @@ class Twin:
         self._call, self._point = call, point
         self.widens = False
         """Whether the function is to be widened on the way: it does not compute in double precision by itself."""
+        self.here: list[Any] = []
+        """The outputs at the point itself."""
         self.models = [
             torch.empty(tensor.shape, dtype=wide(tensor.dtype), device=tensor.device) for tensor in point.tensors
         ]
@@ -122,12 +126,12 @@ def find_twin(call: Call, point: Point, chosen: Sequence[int], outputs: Sequence
     try:
         twin = Twin(call, point)
         with Widening() as widened:
-            found = twin.run(point.coordinates)
+            twin.here = twin.run(point.coordinates)
         twin.widens = widened.has_acted
-        follows = _follows(call, twin, point, chosen, [found[i] for i in chosen], outputs)
+        is_one = _are_wide(twin.here, chosen, outputs) and _follows(call, twin, point, chosen, outputs)
     except Exception:  # whatever it raises in another precision, or on a device without it: it does not run there
         return None
-    return twin if follows and _are_wide(found, chosen, outputs) else None
+    return twin if is_one and not _is_coarse(twin, point, chosen) else None
 
 
 def _are_wide(found: list[Any], chosen: Sequence[int], outputs: Sequence[torch.Tensor]) -> bool:
@@ -141,32 +145,37 @@ def _are_wide(found: list[Any], chosen: Sequence[int], outputs: Sequence[torch.T
     return True
 
 
-def _follows(
-    call: Call, twin: Twin, point: Point, chosen: Sequence[int], fine: list[Any], coarse: Sequence[torch.Tensor]
-) -> bool:
+def _follows(call: Call, twin: Twin, point: Point, chosen: Sequence[int], outputs: Sequence[torch.Tensor]) -> bool:
     """Whether twin and original move alike: the twin of a function that also reads inputs by closure does not."""
     reach = max(_REACH, *(_REACH_IN_EPS * resolution(tensor.dtype) for tensor in point.tensors))
     moved = point.coordinates + reach * np.abs(point.coordinates)
+    point.space.round_in_place(moved)
     there = twin.run(moved)
-    if any(_is_coarse(there[i], f) for i, f in zip(chosen, fine, strict=True)):
-        return False
+    before = [output.detach().clone() for output in outputs]  # it may be an input itself
     try:
         for leaf in point.leaves:
             leaf.write(moved[leaf.block.slice])
         original = flatten_outputs(call())
-        pairs = [(there[i] - f, (original[i] - o).to(f.dtype)) for i, f, o in zip(chosen, fine, coarse, strict=True)]
+        changes = [
+            (there[i] - twin.here[i], (original[i] - o).to(there[i].dtype)) for i, o in zip(chosen, before, strict=True)
+        ]
     finally:
         point.restore()
-    return all(_same_change(left, right, o) for (left, right), o in zip(pairs, coarse, strict=True))
+    return all(_same_change(fine, coarse, o) for (fine, coarse), o in zip(changes, before, strict=True))
 
 
-def _is_coarse(there: torch.Tensor, here: torch.Tensor) -> bool:
-    """Whether what changed are numbers of a lower precision only: something rounds inside. Integers may be meant."""
-    there, here = there.detach(), here.detach()
+def _is_coarse(twin: Twin, point: Point, chosen: Sequence[int]) -> bool:
+    """Whether all that changes are numbers of a lower precision, at a point that is none: something rounds inside."""
+    there = twin.run(point.coordinates * (1.0 - _APART))
+    changed = [_changed(there[i].detach(), twin.here[i].detach()) for i in chosen]
+    return any(bool(each.numel()) and bool((each.float() == each).all()) for each in changed)
+
+
+def _changed(there: torch.Tensor, here: torch.Tensor) -> torch.Tensor:
+    """The real numbers that changed. Integers are left out: a function may be made of them."""
     if there.is_complex():
-        there, here = torch.view_as_real(there.resolve_conj()), torch.view_as_real(here.resolve_conj())
-    changed = there[(there != here) & (there != there.round())]
-    return bool(changed.numel()) and bool((changed.float().double() == changed).all())
+        there, here = (torch.view_as_real(each.resolve_conj()) for each in (there, here))
+    return there[(there != here) & (there != there.round())]
 
 
 def _same_change(fine: torch.Tensor, coarse: torch.Tensor, output: torch.Tensor) -> bool:
@@ -174,7 +183,8 @@ def _same_change(fine: torch.Tensor, coarse: torch.Tensor, output: torch.Tensor)
     size = output.detach().abs().to(fine.abs().dtype)
     largest = size.max() if size.numel() else 0
     allowed = _SAME_CHANGE * eps * (size + _OF_THE_LARGEST * largest) + _SAME_CHANGE_SHARE * fine.abs()
-    return bool(((fine.detach() - coarse.detach()).abs() <= allowed).all())
+    nowhere = ~torch.isfinite(fine) & ~torch.isfinite(coarse)
+    return bool((((fine.detach() - coarse.detach()).abs() <= allowed) | nowhere).all())
 
 
 def _same_function(fine: torch.Tensor, coarse: torch.Tensor) -> bool:
