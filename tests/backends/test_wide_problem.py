@@ -109,7 +109,11 @@ def test_there_is_none(function: Any, inputs: tuple[torch.Tensor, ...]) -> None:
     assert problem_of(function, *inputs).capability(Twin) is None
 
 
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16], ids=str)
+def test_double_precision_needs_no_other_points() -> None:
+    assert problem_of(torch.sin, numbers(3)).capability(Elsewhere) is None
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 def test_derivatives_at_another_point(dtype: torch.dtype) -> None:
     x = numbers(4, dtype=dtype)
     before, version = x.detach().clone(), x._version

@@ -27,7 +27,7 @@ from gradproof.core.investigation import Investigation, random_probe
 from gradproof.core.norm import norm
 from gradproof.core.precision import CONFIDENCE, EVALUATION_ROUND_OFF, HALF_OR_LESS
 from gradproof.core.problem import OutputChangedError
-from gradproof.core.types import Vector
+from gradproof.core.types import Flags, Vector
 
 _NODES = (-math.sqrt(0.6), 0.0, math.sqrt(0.6))
 _WEIGHTS = (5.0 / 9.0, 8.0 / 9.0, 5.0 / 9.0)
@@ -45,6 +45,8 @@ _AIMED = 3.75
 _TELLING, _ENOUGH = 0.1, 0.02
 # A step of a few numbers, in eps: what changes much over it jumps.
 _JUMP = 4.0
+# A smooth change is visible above this many times round-off; steps of a staircase show in a part up to this.
+_VISIBLE, _SHORTER = 4.0, 0.25
 # What accuses beyond doubt, in units of the bar.
 _SURELY = 2.0
 
@@ -200,7 +202,8 @@ class Course:
     Of many outputs the cotangent is aimed; of one, the direction: along it the derivative claims to add up.
     """
 
-    block: slice
+    moved: slice | Flags
+    """The coordinates that are moved."""
     seed: int
     is_aimed: bool
 
@@ -216,7 +219,7 @@ class Course:
         if self.is_aimed and problem.outputs.size == 1:
             drawn = np.where(investigation.pullback != 0.0, np.copysign(drawn, investigation.pullback), drawn)
         direction = np.zeros(problem.inputs.size)
-        direction[self.block] = (drawn * scale)[self.block] / 1.5
+        direction[self.moved] = (drawn * scale)[self.moved] / 1.5
         return direction
 
     def cotangent(self, investigation: Investigation, segment: Segment) -> Vector:
@@ -284,14 +287,17 @@ def has_jumps(investigation: Investigation, segment: Segment) -> bool:
     return bool(np.abs(short.change).max(initial=0.0) > 0.5 * np.abs(segment.change).max(initial=0.0))
 
 
-def is_staircase(investigation: Investigation, block: slice) -> bool:
-    """Whether most outputs do not change at all for a step of a few numbers: the function is made of wider steps."""
-    problem = investigation.problem
-    direction = Course(block, 5, is_aimed=False).direction(investigation, tight=False)
-    moved: list[Vector] = []
-    for step in (_JUMP * problem.coarsest_eps, 0.5):
-        segment = lay(investigation, direction, step)
-        if segment is None:
-            return False
-        moved.append(segment.change != 0.0)
-    return bool(moved[0].sum() < 0.5 * moved[1].sum())
+def is_staircase(investigation: Investigation, moved: slice | Flags) -> bool:
+    """Whether most outputs that change along a segment do not at all along a short part of it: they go in wide steps.
+
+    So short that there are hardly steps in it, and so long that a smooth change would be well above round-off.
+    """
+    direction = Course(moved, 5, is_aimed=False).direction(investigation, tight=False)
+    whole = lay(investigation, direction, 0.5)
+    if whole is None or not whole.change.any():
+        return False
+    changed = whole.change != 0.0
+    visible = float(np.median(whole.error[changed] / np.abs(whole.change[changed])))
+    part = max(_JUMP * investigation.problem.coarsest_eps, _VISIBLE * visible)
+    short = lay(investigation, direction, 0.5 * part) if part < _SHORTER else None
+    return short is not None and bool((short.change != 0.0).sum() < 0.5 * changed.sum())

@@ -304,7 +304,8 @@ class Comparer:
     def _where_alike(self, made: Comparison) -> Comparison:
         """The comparison without the outputs that are others in the two precisions: so may their derivatives be.
 
-        An index that was rounded, a random number of another precision, the winner of a tie.
+        An index that was rounded, a random number of another precision, the winner of a tie. What the low precision
+        can hold to the last bit (a number that was picked, not computed) must be the same to the last bit.
         """
         wide, twin = self.wide.problem.value, self.low.asks(Twin)
         size = np.abs(wide)
@@ -313,6 +314,7 @@ class Comparer:
             part += 0.1 * norm(part) / math.sqrt(len(part) or 1)
         with np.errstate(invalid="ignore"):
             alike = (np.abs(twin.value - wide) <= max(FACTOR * self.eps, made.allowance.factor) * size) | (size == 0.0)
+        alike &= (rounded(self.low.problem.outputs, wide) != wide) | (twin.value == wide)
         if alike.all() or not alike.any():
             return made
         if self.mode is Mode.REVERSE:
