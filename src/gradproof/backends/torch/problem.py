@@ -154,12 +154,13 @@ def _twin(call: WideCall, narrow: Outputs, reverse: Reverse, least_products: int
     outputs = Outputs(everything, False, lambda chosen: names[: len(chosen)])
     if outputs.chosen != narrow.chosen or not outputs.connected:
         return None
-    made = _assemble(call, point, outputs, type(reverse)(point, outputs), overwritten, least_products, {}).problem
+    backward = type(reverse)(point, outputs)
+    made = _assemble(call, point, outputs, backward, overwritten, least_products, {}).problem
     batching, elsewhere = made.capabilities[Batching], made.capability(Elsewhere)
     capabilities: dict[type, Any] = {Batching: batching._replace(vjp=widening(batching.vjp))}
     if elsewhere is not None:
         capabilities[Elsewhere] = elsewhere._replace(vjp=widening(elsewhere.vjp))
-    return dataclasses.replace(made, vjp=widening(made.vjp), capabilities=capabilities)
+    return dataclasses.replace(made, vjp=widening(backward.vjp), capabilities=capabilities)
 
 
 def _batching(

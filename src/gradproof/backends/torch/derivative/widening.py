@@ -23,7 +23,8 @@ T = TypeVar("T")
 
 _DOUBLE = (torch.float64, torch.complex128)
 _WIDE = {torch.complex64: torch.complex128, torch.complex32: torch.complex128}
-_CASTS = {torch.Tensor.float, torch.Tensor.half, torch.Tensor.bfloat16, torch.Tensor.cfloat, torch.Tensor.chalf}
+_Tensor: Any = torch.Tensor  # not all of its methods have types
+_CASTS = {_Tensor.float, _Tensor.half, _Tensor.bfloat16, _Tensor.cfloat, _Tensor.chalf}
 
 
 def wide(dtype: torch.dtype) -> torch.dtype:
@@ -44,7 +45,7 @@ class Widening(TorchFunctionMode):
         self.has_acted = False
         """Whether there was anything to widen."""
         self._copies: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
-        """By its id, each low-precision tensor that was met, which is kept alive, and the copy that stands in for it."""
+        """By its id, each low-precision tensor that was met (it is kept alive), and the copy that stands in for it."""
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
