@@ -100,3 +100,29 @@ def test_what_round_off_hides_altogether_is_said() -> None:
 
 def test_double_precision_needs_no_segments() -> None:
     assert not can_integrate(case(torch.sin, numbers(3)))
+
+
+@pytest.mark.parametrize("dtype", LOW, ids=str)
+def test_a_part_of_the_gradient_that_is_lost_is_wrong(dtype: torch.dtype) -> None:
+    lost = torch.arange(4096) % 8 != 0
+    asked = case(kernel(torch.sin, lambda x, g: g * x.cos() * lost, dtype), numbers(4096, dtype=dtype))
+    found = [finding for finding in findings(by_integral(asked, OPTIONS)) if finding.status is Status.WRONG]
+    assert [finding.input for finding in found] == [0]
+
+
+def test_elements_that_do_not_matter_may_have_a_gradient_of_zero() -> None:
+    def backward(x: torch.Tensor, g: torch.Tensor) -> torch.Tensor:
+        return g * torch.cat([x[:100].cos(), torch.zeros(100)]).to(x.dtype)
+
+    asked = case(
+        kernel(lambda x: torch.cat([x[:100].sin(), torch.ones(100)]), backward), numbers(200, dtype=torch.float32)
+    )
+    assert findings(by_integral(asked, OPTIONS)) == []
+
+
+def test_outputs_that_a_probe_left_out_claim_nothing() -> None:
+    asked = case(kernel(torch.sin, lambda x, g: g * x.cos(), torch.bfloat16), numbers(4096, dtype=torch.bfloat16))
+    cotangent = asked.cotangent.copy()
+    cotangent[::3] = 0
+    asked.share_cotangent(cotangent)
+    assert findings(by_integral(asked, OPTIONS)) == []

@@ -10,7 +10,7 @@ import numpy as np
 
 from gradproof.core.capabilities import Elsewhere
 from gradproof.core.integral import Course, Outcome, follow, is_staircase
-from gradproof.core.investigation import Investigation
+from gradproof.core.investigation import Investigation, random_probe
 from gradproof.core.norm import norm
 from gradproof.core.options import Options
 from gradproof.core.precision import DOUBLE, MISS, UNSEEN_SHARE, default_rtol
@@ -58,25 +58,25 @@ def by_integral(investigation: Investigation, options: Options) -> Iterator[Find
             yield min(findings, key=lambda finding: -finding.status.rank)
         else:
             outcomes.append((block, outcome))
-    zeros = _Zeros(investigation, [block for block in blocks if block.start not in accused])
+    largest = max((outcome.balance.size for _, outcome in outcomes if outcome is not None), default=0.0)
+    zeros = _Zeros(investigation, [block for block in blocks if block.start not in accused], UNSEEN_SHARE * largest)
     yield from zeros.findings(rtol, options)
     outcome = follow(investigation, Course(slice(0, problem.inputs.size), 11, is_aimed=False))
     if outcome is not None:
         yield _seen(investigation, outcome)
-    blind = [*_blind(outcomes), *blocks[_EACH:]]
+    blind = [*_blind(outcomes, UNSEEN_SHARE * largest), *blocks[_EACH:]]
     if blind:
         yield _unseen(blind, "round-off hides even a common factor of 10 %")
     if zeros.hidden:
         yield _unseen(zeros.hidden, "whether elements whose gradient is 0 matter is hidden by round-off")
 
 
-def _blind(outcomes: list[tuple[Block, Outcome | None]]) -> list[Block]:
-    """The inputs of which a tenth would not be noticed, unless that is below a tenth of what others do."""
-    largest = max((outcome.balance.size for _, outcome in outcomes if outcome is not None), default=0.0)
+def _blind(outcomes: list[tuple[Block, Outcome | None]], negligible: float) -> list[Block]:
+    """The inputs of which a tenth would not be noticed, unless that is negligible beside what others do."""
     return [
         block
         for block, outcome in outcomes
-        if outcome is None or not (outcome.balance.tells or outcome.balance.bar <= UNSEEN_SHARE * largest)
+        if outcome is None or not (outcome.balance.tells or outcome.balance.bar <= negligible)
     ]
 
 
@@ -86,9 +86,15 @@ class _Zeros:
     Moved by themselves, nothing is claimed in which the change could drown.
     """
 
-    def __init__(self, investigation: Investigation, blocks: list[Block]) -> None:
-        self._investigation = investigation
-        self._claimed = claimed = investigation.pullback
+    def __init__(self, investigation: Investigation, blocks: list[Block], negligible: float) -> None:
+        """`negligible`: a change that is small beside what the inputs do."""
+        self._investigation, self._cotangent, self._negligible = investigation, investigation.cotangent, negligible
+        if self._cotangent.all():
+            claimed = investigation.pullback
+        else:  # an output that a probe left out has no say in it either
+            self._cotangent = random_probe(investigation.problem.outputs.size, investigation.seed)
+            claimed = investigation.vjp(self._cotangent)
+        self._claimed = claimed
         self._of = {block: _within(block, claimed == 0.0) for block in blocks}
         self._of = {block: zero for block, zero in self._of.items() if 0 < zero.sum() < block.size}
         self.hidden: list[Block] = []
@@ -115,8 +121,10 @@ class _Zeros:
     def _is_seen(self, block: Block, zero: Flags, outcome: Outcome) -> bool:
         """Whether they would have been noticed, were their gradients like the others of the input."""
         made = outcome.balance
+        if len(self._investigation.problem.inputs.blocks) > 1 and made.bar <= self._negligible:
+            return True
         typical = norm(self._claimed[block.slice]) / math.sqrt(block.size - int(zero.sum()))
-        weight = norm(made.cotangent) / (norm(self._investigation.cotangent) or 1.0)
+        weight = norm(made.cotangent) / (norm(self._cotangent) or 1.0)
         return made.bar <= 2.0 * weight * typical * norm(made.segment.half[zero])
 
 
