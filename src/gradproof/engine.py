@@ -24,7 +24,7 @@ from gradproof.core.cost import BudgetExhausted, Cost
 from gradproof.core.investigation import Investigation
 from gradproof.core.options import Options, Strategy
 from gradproof.core.problem import MisshapenGradientError, Mode, NothingToCheckError, OutputChangedError, Problem
-from gradproof.core.seen import Seen
+from gradproof.core.seen import Note, Seen
 from gradproof.core.status import Status
 from gradproof.exhibits import measure_exhibits
 from gradproof.properties import DEFAULT, EXPLANATIONS, PROPERTIES
@@ -78,6 +78,7 @@ class Round:
     investigation: Investigation | None
     findings: tuple[Finding, ...]
     seen: Seen | None = None
+    notes: tuple[str, ...] = ()
 
     @property
     def can_be_differentiated(self) -> bool:
@@ -157,16 +158,19 @@ def _round(session: Session, request: Request, make: Callable[[], Problem], orde
         raise _nothing_to_ask(problem, options, order)
     findings: list[Finding] = []
     seen: Seen | None = None
+    notes: list[str] = []
     with watching(investigation.cost, request.subject) if request.progress else _UNWATCHED:
         for examined in _examined(investigation, options, asked):
             for found in examined:
                 if isinstance(found, Seen):
                     seen = found if seen is None else seen & found
+                elif isinstance(found, Note):
+                    notes.append(found.text)
                 else:
                     findings.append(found)
             if any(map(request.decides, findings)):
                 break
-    return Round(order, options, investigation, _numbered(findings, order), seen)
+    return Round(order, options, investigation, _numbered(findings, order), seen, tuple(notes))
 
 
 def _supported(session: Session, investigation: Investigation) -> tuple[Mode, ...]:
@@ -225,16 +229,16 @@ def _numbered(findings: Sequence[Finding], order: int) -> tuple[Finding, ...]:
 
 def _examined(
     investigation: Investigation, options: Options, asked: Sequence[tuple[str, Property]]
-) -> Iterator[list[Finding | Seen]]:
+) -> Iterator[list[Finding | Seen | Note]]:
     """What each property finds; an exception of user code is a finding too.
 
     A property that pauses goes on after all others.
     """
-    paused: dict[str, Iterator[Finding | Seen | Pause]] = {}
+    paused: dict[str, Iterator[Finding | Seen | Note | Pause]] = {}
     waiting = list(asked)
     while waiting:
         name, each = waiting.pop(0)
-        found: list[Finding | Seen] = []
+        found: list[Finding | Seen | Note] = []
         try:
             examined = paused.get(name) or iter(each.examine(investigation, options))
             for item in examined:
@@ -356,7 +360,7 @@ def _bare(session: Session, request: Request, rounds: Sequence[Round]) -> Report
         inputs=inputs,
         outputs=outputs if jacobian else (),
         not_covered=tuple(dict.fromkeys((*session.not_covered, *left_out))),
-        notes=session.notes,
+        notes=(*session.notes, *dict.fromkeys(note for round_ in rounds for note in round_.notes)),
     )
 
 

@@ -53,6 +53,9 @@ WITH_TWIN: dict[str, Callable[..., Any]] = {
     "two outputs": lambda x: (x.exp(), x * x),
     "hand-written": custom(lambda x: x * x, lambda s, g: 2 * s[0].conj() * g),
     "constant like its input": lambda x: x * torch.full_like(x, 3.0),
+    "view of its input": lambda x: x.expand(2, 4),
+    "constant of its own": lambda x: x * torch.linspace(0.5, 1.5, 4),
+    "cast and back": lambda x: x.to(torch.complex64 if x.is_complex() else torch.float32).square().to(x.dtype),
 }
 
 
@@ -126,9 +129,7 @@ def only_single(x: torch.Tensor) -> torch.Tensor:
 
 
 WITHOUT: dict[str, Callable[..., Any]] = {
-    "low-precision tensor of its own": lambda x: WEIGHT @ x,
     "refuses float64": only_single,
-    "hard-wired output": lambda x: (x * x).float(),
     "hard-wired inside": lambda x: x.float().half().float() * x.float(),
     "reads its input by closure": lambda x: READ * READ,
     "another shape": lambda x: x * x if x.dtype is torch.float32 else (x * x)[:2],
@@ -176,15 +177,79 @@ def test_the_users_tensors_are_untouched(dtype: torch.dtype) -> None:
     assert x.grad is None
 
 
-def test_the_derivative_under_test_is_never_asked_in_float64() -> None:
+def test_the_derivative_is_asked_in_both_precisions_and_the_report_says_so() -> None:
     seen = set()
 
     def backward(saved: Any, g: torch.Tensor) -> torch.Tensor:
-        seen.update((saved[0].dtype, g.dtype))
+        seen.add((saved[0].dtype, g.dtype))
         return 2 * saved[0] * g
 
-    assert gradproof.check(custom(lambda x: x * x, backward), numbers(4, dtype=torch.float32)).ok
-    assert seen == {torch.float32}
+    report = gradproof.check(custom(lambda x: x * x, backward), numbers(4, dtype=torch.float32))
+    assert report.ok
+    assert seen == {(torch.float32, torch.float32), (torch.float64, torch.float64)}
+    assert any("checked in float64" in note for note in report.notes)
+
+
+@pytest.mark.parametrize("wrong_in", [torch.float32, torch.float64])
+def test_a_derivative_that_is_wrong_in_one_of_them_fails(wrong_in: torch.dtype) -> None:
+    def backward(saved: Any, g: torch.Tensor) -> torch.Tensor:
+        return (3 if g.dtype is wrong_in else 2) * saved[0] * g
+
+    report = gradproof.check(custom(lambda x: x * x, backward), numbers(4, dtype=torch.float32), properties="jacobian")
+    assert report.verdict is Verdict.FAIL
+    assert report.findings[0].input == 0
+
+
+# what is widened on the way
+
+
+def test_low_precision_tensors_of_a_closure_are_widened() -> None:
+    problem = problem_of(lambda x: WEIGHT @ x, numbers(3, dtype=torch.float32))
+    assert problem.evaluates_in == DOUBLE
+    assert problem.value == pytest.approx(WEIGHT.double().numpy() @ problem.point, rel=1e-15)
+    assert WEIGHT.dtype is torch.float32
+
+
+def test_autocast_is_off_in_the_twin() -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            return (x[:, None] * x).sum(0).to(x.dtype)
+
+    x = numbers(3, dtype=torch.float32)
+    assert problem_of(function, x).evaluates_in == DOUBLE
+    assert not torch.is_autocast_enabled("cpu")
+
+
+def test_what_a_function_writes_to_a_tensor_of_its_own_is_not_written_there_by_the_twin() -> None:
+    calls, total = torch.zeros(3), torch.ones(3)
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        if x.dtype is torch.float64:
+            calls.add_(1)
+        return x * total
+
+    assert problem_of(function, numbers(3, dtype=torch.float32)).evaluates_in == DOUBLE
+    assert calls.tolist() == [0, 0, 0]
+
+
+def test_numbers_that_are_rounded_where_no_operator_is_seen_are_no_twin() -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return custom(
+            lambda x: torch.from_numpy(np.sin(x.numpy()).astype(np.float32).astype(x.numpy().dtype)),
+            lambda s, g: g * s[0].cos(),
+        )(x)
+
+    assert problem_of(function, numbers(20, dtype=torch.float32)).evaluates_in is None
+
+
+def test_random_numbers_in_half_precision_leave_no_twin() -> None:
+    def of(dtype: torch.dtype) -> tuple[str, ...]:
+        dropped = gradproof.check(lambda x: torch.nn.functional.dropout(x.sin(), 0.5), numbers(40, dtype=dtype))
+        assert dropped.verdict is not Verdict.FAIL, str(dropped)
+        return dropped.notes
+
+    assert not of(torch.bfloat16)
+    assert of(torch.float32)
 
 
 # many elements

@@ -30,6 +30,11 @@ class Arrays(NamedTuple):
 class Keeper(Protocol):
     """Undoes, after each call, what the call changed besides its outputs."""
 
+    @property
+    def draws(self) -> bool:
+        """Whether the first call drew random numbers."""
+        ...
+
     def put_back(self) -> None: ...
 
 
@@ -90,6 +95,11 @@ class Call:
 
     def _holds_gradients(self, value: Any) -> bool:
         return any(map(self.arrays.needs_gradient, flatten_outputs(value, self.arrays.types)))
+
+    @property
+    def draws(self) -> bool:
+        """Whether it was seen to draw random numbers; only of calls that are kept."""
+        return self._keeper is not None and self._keeper.draws
 
     # copies
 

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
+from gradproof.core.problem import Problem
 from gradproof.core.space import Block
 from gradproof.core.types import Indices, Matrix, Vector
 
@@ -146,6 +147,24 @@ class Reference(NamedTuple):
     evaluations: int = 0
     vjps: int = 0
     """The calls that it took to find all this out."""
+
+
+class Elsewhere(NamedTuple):
+    """The derivative under test at another point, which its blocks can store: the point first, then the probe."""
+
+    vjp: Callable[[Vector, Vector], Vector]
+    jvp: Callable[[Vector, Vector], Vector]
+
+
+class Twin(NamedTuple):
+    """The same map at the same point in double precision, for a Problem with blocks of a lower one.
+
+    `make` gives a whole Problem, whose blocks differ in their spacing only; None where there is none after all. `value`
+    is what the function itself gave in the lower precision, with which evaluations have nothing to do.
+    """
+
+    make: Callable[[], Problem | None]
+    value: Vector
 
 
 LACKING: dict[type, str] = {

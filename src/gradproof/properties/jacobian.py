@@ -10,14 +10,17 @@ import numpy as np
 from gradproof.core.entries import every_entry
 from gradproof.core.investigation import Investigation
 from gradproof.core.options import Options, Strategy
+from gradproof.core.precision import DOUBLE
 from gradproof.core.probing import Accusation, Outcome, Prober
 from gradproof.core.problem import Mode, Problem
-from gradproof.core.seen import Seen
+from gradproof.core.seen import Note, Seen
 from gradproof.core.space import Space
 from gradproof.core.status import Status
 from gradproof.core.suspects import Judged
 from gradproof.core.types import Indices
 from gradproof.core.words import Words
+from gradproof.properties.by_integral import by_integral, can_integrate
+from gradproof.properties.by_twin import by_twin, has_twin
 from gradproof.properties.property import Pause
 from gradproof.results.diagnosis import Evidence, diagnose
 from gradproof.results.finding import Entry, Finding, Spots
@@ -39,8 +42,30 @@ _VERBS = {
 _STATUSES = tuple(Status)
 
 
-def jacobian(investigation: Investigation, options: Options) -> Iterator[Finding | Seen | Pause]:
-    """Numeric against analytic, for each mode; one finding for each pair of an output and an input at fault."""
+def jacobian(investigation: Investigation, options: Options) -> Iterator[Finding | Seen | Note | Pause]:
+    """Numeric against analytic, for each mode; one finding for each pair of an output and an input at fault.
+
+    In low precision through the twin, where there is one; else with long segments where shorter steps see nothing.
+    """
+    if options.step is None and investigation.problem.coarsest_eps > DOUBLE:
+        return _in_low_precision(investigation, options)
+    return _compared(investigation, options)
+
+
+def _in_low_precision(investigation: Investigation, options: Options) -> Iterator[Finding | Seen | Note | Pause]:
+    if has_twin(investigation):
+        yield from by_twin(investigation, options, _compared)
+        return
+    doubtful = False
+    for found in _compared(investigation, options):
+        doubtful |= isinstance(found, Finding)
+        yield found
+    reverse = Mode.REVERSE in options.modes and options.strategy is Strategy.PROBES
+    if reverse and not doubtful and can_integrate(investigation):
+        yield from by_integral(investigation, options)
+
+
+def _compared(investigation: Investigation, options: Options) -> Iterator[Finding | Seen | Pause]:
     problem = investigation.problem
     if options.strategy is Strategy.PROBES and options.step is None and problem.inputs.size and problem.outputs.size:
         yield from _by_probes(investigation, options)

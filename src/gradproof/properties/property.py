@@ -9,7 +9,7 @@ from gradproof.core.capabilities import LACKING
 from gradproof.core.investigation import Investigation
 from gradproof.core.options import Options
 from gradproof.core.problem import Mode, Problem
-from gradproof.core.seen import Seen
+from gradproof.core.seen import Note, Seen
 from gradproof.results.finding import Finding
 
 
@@ -17,8 +17,9 @@ class Pause:
     """Yielded by a property before it does something expensive while the budget is limited: others go first."""
 
 
-Examine = Callable[[Investigation, Options], Iterable[Finding | Seen | Pause]]
-"""What does not hold, or could not be judged; what the comparison was able to see; and where others may go first."""
+Examine = Callable[[Investigation, Options], Iterable[Finding | Seen | Note | Pause]]
+"""What does not hold, or could not be judged; what the comparison was able to see and how it was made; and where others
+may go first."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,22 +2,35 @@
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import sys
 from typing import Any, NamedTuple
 
 from gradproof.backends.calls import Call
 from gradproof.backends.torch.calls import flatten_outputs
+from gradproof.backends.torch.derivative.elsewhere import Elsewhere as Moved
 from gradproof.backends.torch.derivative.evaluation import Evaluation, WideEvaluation
 from gradproof.backends.torch.derivative.forward import Forward
 from gradproof.backends.torch.derivative.outputs import NameOutputs, Outputs, nameless
 from gradproof.backends.torch.derivative.reverse import Reverse
 from gradproof.backends.torch.derivative.second import DerivativeCall, Differentiated, SecondReverse
-from gradproof.backends.torch.derivative.twin import find_twin
+from gradproof.backends.torch.derivative.twin import WideCall, find_twin
+from gradproof.backends.torch.derivative.widening import widening
 from gradproof.backends.torch.memory.arrangement import possible
 from gradproof.backends.torch.tensors.point import Point
 from gradproof.backends.torch.validate import validate_outputs
 from gradproof.backends.torch.words import TORCH
-from gradproof.core.capabilities import Batching, Inspection, MemoryLayouts, MemoryWatch, Omission, Pairing
+from gradproof.core.capabilities import (
+    Batching,
+    Elsewhere,
+    Inspection,
+    MemoryLayouts,
+    MemoryWatch,
+    Omission,
+    Pairing,
+    Twin,
+)
 from gradproof.core.precision import DOUBLE
 from gradproof.core.problem import Problem
 from gradproof.core.types import Matrix
@@ -91,19 +104,29 @@ def _assemble(
     wide = None if twin is None else WideEvaluation(call, point, outputs, twin)
     evaluation = wide or Evaluation(call, point, outputs)
     forward = Forward(call, point, outputs)
+    low = max(point.space.coarsest_eps, outputs.space.coarsest_eps) > DOUBLE
+    if (low or isinstance(call, WideCall)) and outputs.connected and not point.stand_ins and not point.moves_together:
+        moved = Moved(call, point, outputs, forward)
+        further = {**further, Elsewhere: Elsewhere(moved.vjp, moved.jvp)}
+        if twin is not None:
+            make = functools.cache(lambda: _twin(WideCall(call, widens=twin.widens), outputs, reverse, least_products))
+            further[Twin] = Twin(make, outputs.read(outputs.tensors))
     # what is compared with neighbours must be computed as they are
-    as_neighbours = wide is not None or point.stand_ins
+    if wide is not None:
+        value = wide.value
+    else:
+        value = evaluation.at(point.coordinates) if point.stand_ins else outputs.read(outputs.tensors)
     problem = Problem(
         inputs=point.space,
         outputs=outputs.space,
         point=point.coordinates,
-        value=evaluation.at(point.coordinates) if as_neighbours else outputs.read(outputs.tensors),
+        value=value,
         evaluate=evaluation.at,
         vjp=reverse.vjp,
         jvp=forward.jvp,
         connected=outputs.connected,
         evaluates_in=None if wide is None else DOUBLE,
-        evaluations=2 if as_neighbours else 1,
+        evaluations=2 if wide is not None or point.stand_ins else 1,
         words=TORCH,
         capabilities={
             Omission: Omission(reverse.without, forward.without),
@@ -115,6 +138,29 @@ def _assemble(
         },
     )
     return Made(problem, point, outputs, forward)
+
+
+def _twin(call: WideCall, narrow: Outputs, reverse: Reverse, least_products: int) -> Problem | None:
+    """The Problem of a call in double precision; None if it has other outputs there, or raises.
+
+    Its backward is widened too: what it reads or casts does not show in the call.
+    """
+    try:
+        point = Point(call, masked=False)
+        everything, overwritten = _first_call(call, point)
+    except Exception:
+        return None
+    names = [block.name for block in narrow.space.blocks]
+    outputs = Outputs(everything, False, lambda chosen: names[: len(chosen)])
+    if outputs.chosen != narrow.chosen or not outputs.connected:
+        return None
+    backward = type(reverse)(point, outputs)
+    made = _assemble(call, point, outputs, backward, overwritten, least_products, {}).problem
+    batching, elsewhere = made.capabilities[Batching], made.capability(Elsewhere)
+    capabilities: dict[type, Any] = {Batching: batching._replace(vjp=widening(batching.vjp))}
+    if elsewhere is not None:
+        capabilities[Elsewhere] = elsewhere._replace(vjp=widening(elsewhere.vjp))
+    return dataclasses.replace(made, vjp=widening(backward.vjp), capabilities=capabilities)
 
 
 def _batching(

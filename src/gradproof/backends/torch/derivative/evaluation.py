@@ -62,6 +62,11 @@ class WideEvaluation(Evaluation):
         super().__init__(call, point, outputs)
         self._twin = twin
 
+    @property
+    def value(self) -> Vector:
+        """F at the point itself, where the twin was tried."""
+        return self._outputs.read(self._picked(self._twin.here))
+
     def at(self, coordinates: Vector) -> Vector:
         return self._outputs.read(self._picked(self._twin.run(coordinates)))
 

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from gradproof.backends.torch.calls import flatten_outputs, is_floating
-from gradproof.backends.torch.derivative.twin import wide
+from gradproof.backends.torch.derivative.widening import wide
 from gradproof.backends.torch.tensors.coordinates import read
 from gradproof.backends.torch.tensors.frames import output_frame
 from gradproof.backends.torch.tensors.leaves import row

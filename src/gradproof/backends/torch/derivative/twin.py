@@ -1,14 +1,18 @@
 """The float64 twin of a low-precision call.
 
-float32 and below are too coarse to difference well. Where the function accepts float64, its numerical side is evaluated
-there, at the very same point: the low-precision numbers are float64 numbers too. Where it does not (it mixes them with
-low-precision tensors of its own, or has a kernel for one dtype only), there is no twin, and error bars are what the
-native dtype allows.
+float32 and below are too coarse to difference well. Where the function runs in float64, its numerical side is evaluated
+there, at the very same point: the low-precision numbers are float64 numbers too. What it casts inside, or mixes in of
+low-precision tensors of its own, is widened on the way (`derivative/widening.py`). Where it does not run there (it has
+a kernel for one dtype only), there is no twin, and error bars are what the native dtype allows.
+
+`Twin` evaluates without a graph of its own; `WideCall` is the call itself on float64 copies, of which a whole Problem
+can be made, derivative included.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -16,12 +20,13 @@ import torch
 
 from gradproof.backends.calls import Call
 from gradproof.backends.torch.calls import flatten_outputs, is_floating
+from gradproof.backends.torch.derivative.widening import Widening, wide
 from gradproof.backends.torch.tensors.coordinates import build, resolution
 from gradproof.backends.torch.tensors.point import Point
+from gradproof.core.precision import HALF_OR_LESS
 from gradproof.core.types import Vector
 
 _DOUBLE = (torch.float64, torch.complex128)
-_WIDE = {torch.complex64: torch.complex128, torch.complex32: torch.complex128}
 
 # Twin and original compute the same function if their values differ by at most this many eps of the lower precision: a
 # long sum or product may lose that many. A cast inside the function loses more in one of the two only.
@@ -30,13 +35,10 @@ _SAME_VALUE = 64.0
 _REACH, _REACH_IN_EPS = 2.0**-6, 16.0
 # … to within this many eps of the value and this part of the change: a twin that does not follow misses all of it.
 _SAME_CHANGE, _SAME_CHANGE_SHARE = 8.0, 0.25
+# A point that no lower precision can hold is this far from one that it can.
+_APART = 1e-3 / 3.0
 # Where an element is small, round-off is that of this part of the largest.
 _OF_THE_LARGEST = 0.1
-
-
-def wide(dtype: torch.dtype) -> torch.dtype:
-    """The double-precision dtype of the same kind."""
-    return _WIDE.get(dtype, dtype if dtype.is_complex else torch.float64)
 
 
 class Twin:
@@ -44,7 +46,13 @@ class Twin:
 
     def __init__(self, call: Call, point: Point) -> None:
         self._call, self._point = call, point
-        self.models = [torch.empty(tensor.shape, dtype=wide(tensor.dtype)) for tensor in point.tensors]
+        self.widens = False
+        """Whether the function is to be widened on the way: it does not compute in double precision by itself."""
+        self.here: list[Any] = []
+        """The outputs at the point itself."""
+        self.models = [
+            torch.empty(tensor.shape, dtype=wide(tensor.dtype), device=tensor.device) for tensor in point.tensors
+        ]
         self._constants = {
             position: value.detach().to(wide(value.dtype))
             for position, value in enumerate(call.flat)
@@ -58,25 +66,72 @@ class Twin:
 
     def run_with(self, moved: Sequence[torch.Tensor]) -> list[Any]:
         """The outputs with these tensors in place of those under test."""
-        return flatten_outputs(self._call.with_values({**self._constants, **self._point.placed(moved)}))
+        with _around(widens=self.widens):
+            return flatten_outputs(self._call.with_values({**self._constants, **self._point.placed(moved)}))
+
+
+def _around(*, widens: bool) -> AbstractContextManager[Any]:
+    return Widening() if widens else nullcontext()
+
+
+class WideCall(Call):
+    """A call whose floating-point tensors are double-precision copies, each a leaf of its own."""
+
+    def __init__(self, call: Call, *, widens: bool) -> None:
+        """`widens`: as the `Twin` does."""
+        self.__dict__.update(call.__dict__)
+        self._narrow, self._widens = call, widens
+        self.flat = [_widened(value) for value in call.flat]
+        tested = set(self.differentiable())
+        self._tested = {i: self.flat[i] for i in tested}
+        self._constants = {
+            i: value for i, value in enumerate(self.flat) if isinstance(value, torch.Tensor) and i not in tested
+        }
+
+    def kind(self, position: int) -> str:
+        return self._narrow.kind(position)
+
+    def names(self) -> list[str]:
+        return self._narrow.names()
+
+    def __call__(self) -> Any:
+        return self.with_values({})
+
+    def with_values(self, replaced: Mapping[int, Any]) -> Any:
+        """Constants are fresh copies each time: batch norm writes to its statistics."""
+        constants = {i: value.clone() for i, value in self._constants.items() if i not in replaced}
+        with _around(widens=self._widens):
+            return self._narrow.with_values({**constants, **self._tested, **replaced})
+
+
+def _widened(value: Any) -> Any:
+    """A tensor of numbers in double precision, as a leaf; all else as it is."""
+    if not isinstance(value, torch.Tensor) or not is_floating(value):
+        return value
+    return value.detach().to(wide(value.dtype), copy=True).requires_grad_(value.requires_grad)
 
 
 def find_twin(call: Call, point: Point, chosen: Sequence[int], outputs: Sequence[torch.Tensor]) -> Twin | None:
     """The twin, if there is one that computes the same function in double precision.
 
-    `outputs` are those of the call itself whose numbers are `chosen`.
+    `outputs` are those of the call itself whose numbers are `chosen`. Random numbers may be others in double precision:
+    in float32 the values would tell, in half precision they would not.
     """
     if all(tensor.dtype in _DOUBLE for tensor in point.tensors):
         return None
-    if any(tensor.layout is not torch.strided or not tensor.is_cpu for tensor in point.tensors):
+    if any(tensor.layout is not torch.strided for tensor in point.tensors):
         return None
-    twin = Twin(call, point)
+    if call.draws and point.space.coarsest_eps > HALF_OR_LESS:
+        return None
     try:
-        found = twin.run(point.coordinates)
-        follows = _follows(call, twin, point, chosen, [found[i] for i in chosen], outputs)
-    except Exception:  # whatever it raises in another precision: it does not run there
+        twin = Twin(call, point)
+        with Widening() as widened:
+            twin.here = twin.run(point.coordinates)
+        twin.widens = widened.has_acted
+        is_one = _are_wide(twin.here, chosen, outputs) and _follows(call, twin, point, chosen, outputs)
+    except Exception:  # whatever it raises in another precision, or on a device without it: it does not run there
         return None
-    return twin if follows and _are_wide(found, chosen, outputs) else None
+    return twin if is_one and not _is_coarse(twin, point, chosen) else None
 
 
 def _are_wide(found: list[Any], chosen: Sequence[int], outputs: Sequence[torch.Tensor]) -> bool:
@@ -90,21 +145,37 @@ def _are_wide(found: list[Any], chosen: Sequence[int], outputs: Sequence[torch.T
     return True
 
 
-def _follows(
-    call: Call, twin: Twin, point: Point, chosen: Sequence[int], fine: list[Any], coarse: Sequence[torch.Tensor]
-) -> bool:
+def _follows(call: Call, twin: Twin, point: Point, chosen: Sequence[int], outputs: Sequence[torch.Tensor]) -> bool:
     """Whether twin and original move alike: the twin of a function that also reads inputs by closure does not."""
     reach = max(_REACH, *(_REACH_IN_EPS * resolution(tensor.dtype) for tensor in point.tensors))
     moved = point.coordinates + reach * np.abs(point.coordinates)
+    point.space.round_in_place(moved)
     there = twin.run(moved)
+    before = [output.detach().clone() for output in outputs]  # it may be an input itself
     try:
         for leaf in point.leaves:
             leaf.write(moved[leaf.block.slice])
         original = flatten_outputs(call())
-        pairs = [(there[i] - f, (original[i] - o).to(f.dtype)) for i, f, o in zip(chosen, fine, coarse, strict=True)]
+        changes = [
+            (there[i] - twin.here[i], (original[i] - o).to(there[i].dtype)) for i, o in zip(chosen, before, strict=True)
+        ]
     finally:
         point.restore()
-    return all(_same_change(left, right, o) for (left, right), o in zip(pairs, coarse, strict=True))
+    return all(_same_change(fine, coarse, o) for (fine, coarse), o in zip(changes, before, strict=True))
+
+
+def _is_coarse(twin: Twin, point: Point, chosen: Sequence[int]) -> bool:
+    """Whether all that changes are numbers of a lower precision, at a point that is none: something rounds inside."""
+    there = twin.run(point.coordinates * (1.0 - _APART))
+    changed = [_changed(there[i].detach(), twin.here[i].detach()) for i in chosen]
+    return any(bool(each.numel()) and bool((each.float() == each).all()) for each in changed)
+
+
+def _changed(there: torch.Tensor, here: torch.Tensor) -> torch.Tensor:
+    """The real numbers that changed. Integers are left out: a function may be made of them."""
+    if there.is_complex():
+        there, here = (torch.view_as_real(each.resolve_conj()) for each in (there, here))
+    return there[(there != here) & (there != there.round())]
 
 
 def _same_change(fine: torch.Tensor, coarse: torch.Tensor, output: torch.Tensor) -> bool:
@@ -112,7 +183,8 @@ def _same_change(fine: torch.Tensor, coarse: torch.Tensor, output: torch.Tensor)
     size = output.detach().abs().to(fine.abs().dtype)
     largest = size.max() if size.numel() else 0
     allowed = _SAME_CHANGE * eps * (size + _OF_THE_LARGEST * largest) + _SAME_CHANGE_SHARE * fine.abs()
-    return bool(((fine.detach() - coarse.detach()).abs() <= allowed).all())
+    nowhere = ~torch.isfinite(fine) & ~torch.isfinite(coarse)
+    return bool((((fine.detach() - coarse.detach()).abs() <= allowed) | nowhere).all())
 
 
 def _same_function(fine: torch.Tensor, coarse: torch.Tensor) -> bool:
@@ -121,4 +193,4 @@ def _same_function(fine: torch.Tensor, coarse: torch.Tensor) -> bool:
     difference = (fine - coarse.to(fine.dtype)).abs()
     largest = fine.abs().max() if fine.numel() else torch.zeros(())
     allowed = _SAME_VALUE * resolution(coarse.dtype) * (fine.abs() + _OF_THE_LARGEST * largest)
-    return bool(np.all(difference.numpy() <= allowed.numpy()))
+    return bool((difference <= allowed).all())

@@ -40,11 +40,13 @@ class Keeper:
         ]
         self._generators = generators
         self._rewinds: list[Callable[[], None]] | None = None
+        self.draws = False
 
     def put_back(self) -> None:
         """Undo what the last call changed. After the first, only what that one was seen to change."""
         if self._rewinds is None:
             self._rewinds = list(self._generators.drawn_from())
+            self.draws = bool(self._rewinds)
             self._rewinds += [kept.put_back for kept in self._tensors if kept.has_changed()]
         for rewind in self._rewinds:
             rewind()

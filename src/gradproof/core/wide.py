@@ -1,0 +1,371 @@
+"""Low precision through its twin: the derivative in low precision against the same derivative in double precision.
+
+Where a low-precision function runs in float64, so does its derivative, at the very same point: the low-precision
+numbers are float64 numbers too. With g and g64 the answers of the two to one question (a cotangent or a tangent that
+the low precision stores exactly), each element of g may be off by round-off of its own and of its block's typical
+element, and the sum <g - g64, g64> / <g64, g64>, in which round-off averages out, by less: it sees a common factor.
+No difference quotient, no sum over elements in which an error of one could drown.
+
+What exceeds that is an accusation. Cancellation, bad conditioning and kinks make a right derivative differ by more. How
+much more shows in float64: the answers at points and for questions that differ by a little more than the low precision
+rounds. Only what exceeds this too, for two questions, is called wrong.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from gradproof.core.capabilities import Elsewhere, Twin
+from gradproof.core.investigation import Investigation, random_probe
+from gradproof.core.norm import norm
+from gradproof.core.options import Options
+from gradproof.core.precision import DERIVATIVE_ROUND_OFF, DOUBLE, ENTRY_ROUND_OFF, MOST_ROUND_OFF, default_rtol
+from gradproof.core.problem import Mode, Problem
+from gradproof.core.space import Block, Space
+from gradproof.core.types import Flags, Indices, Vector
+
+ELEMENT, FACTOR = 16.0, 4.0
+"""In units of eps: what an element may be off by, relative to itself and its block's rms; and a common factor."""
+# Neighbours that show how a derivative responds to rounding: how many pairs (to either side, so that a tie is broken
+# both ways), how far in eps, and how far the low precision may go beyond what these few showed.
+_PAIRS, _NEARBY, _BEYOND = 3, 2.0, 4.0
+# Integers below this are labels, where an input holds nothing else.
+_LABELS = 16.0
+# What exceeds all explanations by this factor is wrong without a pattern: no zeros, no common factor.
+_GROSS = 4.0
+# A range of numbers as narrow as float16's: below this they are spaced evenly, and sums of them overflow.
+_NARROW, _EVENLY, _OVERFLOW = 2.0**-10, 2.0**-24, 2.0**15
+# What is this small in float64, relative to the outputs, is zero but for round-off.
+_NOTHING = 1e-9
+# What is below this many eps of the outputs is what cancellation left, and is no more than round-off in low precision.
+_CANCELLED = 16.0
+# A factor that fits all elements that are accused.
+_FITS = 2.0
+
+
+def widened(investigation: Investigation) -> Investigation | None:
+    """The investigation of the Problem's twin, at the same cost; None: there is none, or it has no derivative.
+
+    Asked through `Investigation.once`.
+    """
+    twin = investigation.problem.capability(Twin)
+    if twin is None or not investigation.problem.connected or investigation.problem.vjp is None:
+        return None
+    problem = twin.make()
+    if problem is None or problem.vjp is None:
+        return None
+    wide = Investigation(problem, investigation.seed, investigation.cost)
+    try:
+        wide.share_cotangent(rounded(investigation.problem.outputs, investigation.cotangent))
+    except Exception:  # a backward for one precision only
+        return None
+    return wide
+
+
+def rounded(space: Space, values: Vector) -> Vector:
+    """The nearest numbers that the space can store."""
+    nearest = np.array(values)
+    space.round_in_place(nearest)
+    return nearest
+
+
+def wide_options(problem: Problem, options: Options) -> Options:
+    """The options for the twin: tolerances are those of the precision that the derivative is meant for."""
+    eps = problem.inputs.finest_eps
+    least = float(default_rtol(np.array([eps]))[0]) if options.rtol is None else options.rtol
+    return dataclasses.replace(options, rtol=least if options.rtol == 0 else max(least, ENTRY_ROUND_OFF * eps))
+
+
+@dataclass(frozen=True, slots=True)
+class Allowance:
+    """What an answer in low precision may be off by: relative to its elements, to a common factor, and in any case."""
+
+    element: float
+    factor: float
+    absolute: float
+
+    @staticmethod
+    def of(eps: float, options: Options, question: Vector) -> Allowance:
+        rtol = float(default_rtol(np.array([eps]))[0]) if options.rtol is None else options.rtol
+        absolute = options.nondet_tol + (options.atol or 0.0) * norm(question)
+        if abs(math.log2(eps / _NARROW)) < 1:
+            absolute += ELEMENT * _EVENLY
+        return Allowance(max(ELEMENT * eps, rtol), max(FACTOR * eps, rtol), absolute)
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Both answers to one question, and what they differ by; `spread` is what neighbours in float64 differ by."""
+
+    space: Space
+    question: Vector
+    low: Vector
+    wide: Vector
+    allowance: Allowance
+    spread: Vector = field(default_factory=lambda: np.zeros(0))
+    spread_factor: dict[int, float] = field(default_factory=dict[int, float])
+    """The same of the common factor, by where a block starts."""
+
+    @property
+    def off(self) -> Vector:
+        """The difference of each element; none where the wide one is no number, or both are the same."""
+        with np.errstate(invalid="ignore"):
+            off = np.abs(self.low - self.wide)
+        off[~np.isfinite(self.wide) | (self.low == self.wide)] = 0.0
+        off[np.isnan(off)] = np.inf
+        return off
+
+    @property
+    def allowed(self) -> Vector:
+        """For each element."""
+        size = np.where(np.isfinite(self.wide), np.abs(self.wide), 0.0)
+        for block in self.space.blocks:
+            part = size[block.slice]
+            part += norm(part) / math.sqrt(len(part) or 1)
+        allowed = self.allowance.element * size + self.allowance.absolute
+        return allowed + _BEYOND * self.spread if len(self.spread) else allowed
+
+    @property
+    def accused(self) -> Flags:
+        return self.off > self.allowed
+
+    def factor(self, block: Block, without: Flags | None = None) -> float:
+        """By how much the block is too large as a whole: <g - g64, g64> / <g64, g64>; `without` some elements."""
+        with np.errstate(invalid="ignore"):
+            off = self.low[block.slice] - self.wide[block.slice]
+        if without is not None:
+            off[without[block.slice]] = 0.0
+        return _along(off, self.wide[block.slice])
+
+    def allowed_factor(self, block: Block) -> float:
+        size = norm(self.wide[block.slice])
+        if not 0.0 < size < math.inf:
+            return math.inf
+        spread = _BEYOND * self.spread_factor.get(block.start, 0.0)
+        return self.allowance.factor + self.allowance.absolute * math.sqrt(block.size) / size + spread
+
+    def is_scaled(self, block: Block, without: Flags | None = None) -> bool:
+        """Whether the block as a whole is off; `without` what is off by itself."""
+        return bool(block.size) and abs(self.factor(block, without)) > self.allowed_factor(block)
+
+    @property
+    def is_clean(self) -> bool:
+        return not (self.accused.any() or any(map(self.is_scaled, self.space.blocks)))
+
+    def smallest(self, blocks: tuple[Block, ...]) -> tuple[float, ...]:
+        """What would have been noticed of a lone entry that the question asks for with weight 1, by block."""
+        gap = self.allowed + np.where(np.isfinite(self.off), self.off, np.inf)
+        return tuple(float(gap[block.slice].max(initial=0.0)) for block in blocks)
+
+
+def _along(off: Vector, wide: Vector) -> float:
+    """The part of a difference that is along a vector, relative to it."""
+    with np.errstate(all="ignore"):
+        largest = float(np.abs(wide).max(initial=0.0))
+        if not 0.0 < largest < math.inf:
+            return 0.0
+        scaled = wide / largest
+        along = float(np.vdot(np.where(np.isfinite(off), off, 0.0) / largest, scaled) / np.vdot(scaled, scaled))
+    return along if math.isfinite(along) else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Deviation:
+    """What is off in one block, beyond every explanation: elements, worst first, and the numbers of both sides."""
+
+    block: Block
+    elements: Indices
+    low: Vector
+    wide: Vector
+    allowed: Vector
+    is_wrong: bool
+    """False: it may be round-off of a kind that was not seen, or the range of the precision."""
+    factor: float | None
+    """low / wide, where one factor fits."""
+    question: Vector
+
+
+class Comparer:
+    """Asks both sides of one mode the same questions."""
+
+    def __init__(self, low: Investigation, wide: Investigation, options: Options, mode: Mode) -> None:
+        self.low, self.wide, self.options, self.mode = low, wide, options, mode
+        problem = low.problem
+        reverse = mode is Mode.REVERSE
+        self.asked, self.answered = (problem.outputs, problem.inputs) if reverse else (problem.inputs, problem.outputs)
+        self._ask_low, self._ask_wide = (low.vjp, wide.vjp) if reverse else (low.jvp, wide.jvp)
+
+    @property
+    def eps(self) -> float:
+        """The coarser precision of the two: the float64 side may be found to be computed in a lower one inside."""
+        return max(self.low.problem.coarsest_eps, self.wide.problem.coarsest_eps)
+
+    def compare(self, question: Vector, low: Vector | None = None) -> Comparison:
+        """Both answers to a question, which is rounded to what the low precision can hold."""
+        exact = rounded(self.asked, question)
+        answer = self._ask_low(exact) if low is None else low
+        allowance = Allowance.of(self.eps, self.options, exact)
+        return Comparison(self.answered, exact, answer, self._ask_wide(exact), allowance)
+
+    def shared(self) -> Comparison:
+        """For the question that properties share."""
+        low = self.low
+        reverse = self.mode is Mode.REVERSE
+        question, answer = (low.cotangent, low.pullback) if reverse else (low.tangent, low.pushforward)
+        return self.compare(question, answer)
+
+    def signs(self, number: int) -> Comparison:
+        """For random signs."""
+        return self.compare(np.copysign(1.0, random_probe(self.asked.size, self.low.seed + number)))
+
+    def responding(self, made: Comparison) -> Comparison:
+        """The same comparison, knowing how the wide side responds to what the low precision rounds."""
+        elsewhere = self.wide.problem.capability(Elsewhere)
+        if elsewhere is None:
+            return made
+        eps = _NEARBY * self.eps
+        generator = np.random.default_rng(self.low.seed + 17)
+        spread, shift, turn = np.zeros(self.answered.size), np.zeros(0), np.zeros(0)
+        factors = {block.start: 0.0 for block in self.answered.blocks}
+        for pair in range(2 * _PAIRS):
+            if pair % 2 == 0:
+                shift = eps * generator.uniform(-1.0, 1.0, len(self.wide.problem.point)) * self._is_rounded()
+                turn = eps * generator.uniform(-1.0, 1.0, len(made.question))
+            shift = -shift
+            answer = self._elsewhere(elsewhere, self.wide.problem.point * (1.0 + shift), made.question * (1.0 + turn))
+            with np.errstate(invalid="ignore"):
+                off = answer - made.wide
+            spread = np.fmax(spread, np.nan_to_num(np.abs(off), nan=np.inf))
+            for block in self.answered.blocks:
+                along = abs(_along(off[block.slice], made.wide[block.slice]))
+                factors[block.start] = max(factors[block.start], along)
+        dust = self._dust(made)
+        for block in self.answered.blocks:
+            size = norm(made.wide[block.slice])
+            factors[block.start] += norm(dust[block.slice]) / size if size else 0.0
+        return dataclasses.replace(made, spread=spread + dust, spread_factor=factors)
+
+    def _dust(self, made: Comparison) -> Vector:
+        """Round-off of what is zero but for that, like the gradient of a bias in front of a batch norm.
+
+        It is made of numbers as large as the outputs, per change of an input as large as it is.
+        """
+        problem, dust = self.low.problem, np.zeros(self.answered.size)
+        value = np.where(np.isfinite(problem.value), problem.value, 0.0)
+        relative = min(DERIVATIVE_ROUND_OFF * self.eps, MOST_ROUND_OFF)
+        if self.mode is Mode.REVERSE:
+            whole, scale = norm(made.question * value), self.low.scale
+        else:
+            whole, scale = norm(value), np.ones(problem.outputs.size)
+        for block in self.answered.blocks:
+            part = norm(made.wide[block.slice] * scale[block.slice])
+            if part <= _NOTHING * math.sqrt(block.size) * whole:
+                dust[block.slice] = relative * whole / scale[block.slice]
+            elif part <= _CANCELLED * self.eps * whole:
+                dust[block.slice] = relative * whole / math.sqrt(block.size) / scale[block.slice]
+        return dust
+
+    def _is_rounded(self) -> Flags:
+        """Which coordinates may stand for numbers nearby; inputs that hold small integers only are labels."""
+        point = self.wide.problem.point
+        rounded = np.ones(len(point), dtype=bool)
+        for block in self.wide.problem.inputs.blocks:
+            part = point[block.slice]
+            rounded[block.slice] = not ((part == np.rint(part)) & (np.abs(part) < _LABELS)).all()
+        return rounded
+
+    def _elsewhere(self, elsewhere: Elsewhere, point: Vector, question: Vector) -> Vector:
+        """The answer of the wide side at another point; no number where it refuses the point."""
+        self.low.cost.evaluate()
+        try:
+            if self.mode is Mode.REVERSE:
+                self.low.cost.pull()
+                return elsewhere.vjp(point, question)
+            self.low.cost.push()
+            return elsewhere.jvp(point, question)
+        except Exception:
+            return np.full(self.answered.size, np.nan)
+
+    def run(self) -> tuple[Comparison, list[Deviation]]:
+        """The last comparison, for random signs; and what is off."""
+        first, second = self.shared(), self.signs(2)
+        if first.is_clean and second.is_clean:
+            return second, []
+        made = [self._where_alike(each) for each in (first, second, self.signs(3))]
+        if sum(each.is_clean for each in made) >= 2:
+            return max(made[1:], key=lambda each: not each.is_clean), []
+        explained = [self.responding(each) for each in made if not each.is_clean]
+        return explained[-1], self._deviations(explained)
+
+    def _where_alike(self, made: Comparison) -> Comparison:
+        """The comparison without the outputs that are others in the two precisions: so may their derivatives be.
+
+        An index that was rounded, a random number of another precision, the winner of a tie. What the low precision
+        can hold to the last bit (a number that was picked, not computed) must be the same to the last bit.
+        """
+        wide, twin = self.wide.problem.value, self.low.asks(Twin)
+        size = np.abs(wide)
+        for block in self.wide.problem.outputs.blocks:
+            part = size[block.slice]
+            part += 0.1 * norm(part) / math.sqrt(len(part) or 1)
+        with np.errstate(invalid="ignore"):
+            alike = (np.abs(twin.value - wide) <= max(FACTOR * self.eps, made.allowance.factor) * size) | (size == 0.0)
+        alike &= (rounded(self.low.problem.outputs, wide) != wide) | (twin.value == wide)
+        if alike.all() or not alike.any():
+            return made
+        if self.mode is Mode.REVERSE:
+            return self.compare(np.where(alike, made.question, 0.0))
+        return dataclasses.replace(made, low=np.where(alike, made.low, made.wide))
+
+    def _deviations(self, made: list[Comparison]) -> list[Deviation]:
+        """What two questions accuse after all: elements that both do, or blocks that are off as a whole."""
+        guilty = np.sum([each.accused for each in made], axis=0) >= 2
+        last = made[-1]
+        found: list[Deviation] = []
+        for block in self.answered.blocks:
+            elements = np.flatnonzero(guilty[block.slice]) + block.start
+            scaled = sum(each.is_scaled(block, guilty) for each in made) >= 2
+            if scaled:
+                elements = np.arange(block.start, block.stop)
+            if len(elements):
+                found.append(self._deviation(block, elements, last, scaled))
+        return found
+
+    def _deviation(self, block: Block, elements: Indices, made: Comparison, scaled: bool) -> Deviation:
+        excess = made.off[elements] / made.allowed[elements]
+        elements = elements[np.argsort(-excess, kind="stable")]
+        low, wide, allowed = made.low[elements], made.wide[elements], made.allowed[elements]
+        if scaled:
+            allowed = np.minimum(allowed, made.allowed_factor(block) * np.abs(wide))
+        eps = self.eps
+        factor = common_factor(low, wide, eps)
+        finite = bool(np.isfinite(low).all())
+        zero = bool((low == 0.0).all()) and bool((wide != 0.0).any())
+        wrong = finite and (zero or factor is not None or float(excess.max()) > _GROSS)
+        if not finite:
+            narrow = abs(math.log2(eps / _NARROW)) < 1
+            wrong = not narrow
+        if scaled and factor is None and not zero:
+            wrong = wrong or abs(made.factor(block)) > _GROSS * made.allowed_factor(block)
+        return Deviation(block, elements, low, wide, allowed, wrong, factor, made.question)
+
+
+def common_factor(low: Vector, wide: Vector, eps: float) -> float | None:
+    """The factor between two vectors, where one fits to within round-off and there are several elements.
+
+    >>> common_factor(np.array([2.2, 4.4]), np.array([2.0, 4.0]), 2.0**-23)
+    1.1
+    """
+    usable = np.isfinite(low) & np.isfinite(wide) & (wide != 0.0)
+    if usable.sum() < 2:
+        return None
+    ratio = float(np.median(low[usable] / wide[usable]))
+    size = np.abs(wide[usable]) + norm(wide[usable]) / math.sqrt(usable.sum())
+    fits = np.abs(low[usable] - ratio * wide[usable]) <= _FITS * eps * max(abs(ratio), 1.0) * size
+    if ratio == 0.0 or abs(ratio - 1.0) <= FACTOR * eps or fits.mean() < 0.9:
+        return None
+    return round(ratio, 3 if eps > DOUBLE * 2**30 else 6)

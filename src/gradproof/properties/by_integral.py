@@ -1,0 +1,212 @@
+"""A Jacobian that nothing but long segments can see: kernels of one low precision."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from gradproof.core.capabilities import Elsewhere
+from gradproof.core.integral import Course, Outcome, follow, is_staircase
+from gradproof.core.investigation import Investigation, random_probe
+from gradproof.core.norm import norm
+from gradproof.core.options import Options
+from gradproof.core.precision import DOUBLE, MISS, UNSEEN_SHARE, default_rtol
+from gradproof.core.problem import Mode
+from gradproof.core.seen import Seen
+from gradproof.core.space import Block
+from gradproof.core.status import Status
+from gradproof.core.types import Flags
+from gradproof.results.finding import Finding
+
+# Inputs that are looked at each by itself; what further ones do is not seen.
+_EACH = 64
+
+
+def can_integrate(investigation: Investigation) -> bool:
+    """Whether `by_integral` can be asked: in low precision, where the derivative can be asked for at other points."""
+    problem = investigation.problem
+    return (
+        problem.connected
+        and problem.coarsest_eps > DOUBLE
+        and problem.vjp is not None
+        and problem.capability(Elsewhere) is not None
+    )
+
+
+def by_integral(investigation: Investigation, options: Options) -> Iterator[Finding | Seen]:
+    """What reverse mode adds up to along segments, input by input, against what the function does along them.
+
+    It sees a common factor, and all that a sum over an input shows; then what is claimed to be zero, by itself. What a
+    lone entry could hide is what it saw.
+    """
+    problem = investigation.problem
+    rtol = float(default_rtol(np.array([problem.coarsest_eps]))[0]) if options.rtol is None else options.rtol
+    blocks = [block for block in problem.inputs.blocks if block.size]
+    outcomes: list[tuple[Block, Outcome | None]] = []
+    accused: set[int] = set()
+    for block in blocks[:_EACH]:
+        outcome, findings = None, list[Finding]()
+        for is_aimed in (True, False) if problem.outputs.size == 1 else (True,):
+            outcome = _confirmed(investigation, block.slice, is_aimed)
+            if outcome is not None and outcome.accuses and _matters(outcome, rtol, options):
+                findings += _accusation(investigation, outcome, block, block.slice)
+        if findings:
+            accused.add(block.start)
+            yield min(findings, key=lambda finding: -finding.status.rank)
+        else:
+            outcomes.append((block, outcome))
+    largest = max((outcome.balance.size for _, outcome in outcomes if outcome is not None), default=0.0)
+    zeros = _Zeros(investigation, [block for block in blocks if block.start not in accused], UNSEEN_SHARE * largest)
+    yield from zeros.findings(rtol, options)
+    outcome = follow(investigation, Course(slice(0, problem.inputs.size), 11, is_aimed=False))
+    if outcome is not None:
+        yield _seen(investigation, outcome)
+    blind = [*_blind(outcomes, UNSEEN_SHARE * largest), *blocks[_EACH:]]
+    if blind:
+        yield _unseen(blind, "round-off hides even a common factor of 10 %")
+    if zeros.hidden:
+        yield _unseen(zeros.hidden, "whether elements whose gradient is 0 matter is hidden by round-off")
+
+
+def _blind(outcomes: list[tuple[Block, Outcome | None]], negligible: float) -> list[Block]:
+    """The inputs of which a tenth would not be noticed, unless that is negligible beside what others do."""
+    return [
+        block
+        for block, outcome in outcomes
+        if outcome is None or not (outcome.balance.tells or outcome.balance.bar <= negligible)
+    ]
+
+
+class _Zeros:
+    """The elements whose gradient is zero, in inputs where not all are: a lost row, neuron or bias looks like that.
+
+    Moved by themselves, nothing is claimed in which the change could drown.
+    """
+
+    def __init__(self, investigation: Investigation, blocks: list[Block], negligible: float) -> None:
+        """`negligible`: a change that is small beside what the inputs do."""
+        self._investigation, self._cotangent, self._negligible = investigation, investigation.cotangent, negligible
+        if self._cotangent.all():
+            claimed = investigation.pullback
+        else:  # an output that a probe left out has no say in it either
+            self._cotangent = random_probe(investigation.problem.outputs.size, investigation.seed)
+            claimed = investigation.vjp(self._cotangent)
+        self._claimed = claimed
+        self._of = {block: _within(block, claimed == 0.0) for block in blocks}
+        self._of = {block: zero for block, zero in self._of.items() if 0 < zero.sum() < block.size}
+        self.hidden: list[Block] = []
+        """The inputs of which it could not be seen whether these elements matter."""
+
+    def findings(self, rtol: float, options: Options) -> Iterator[Finding]:
+        """All of them together; each input by itself only if that accuses or does not see enough."""
+        if not self._of:
+            return
+        together = follow(self._investigation, Course(np.any([*self._of.values()], axis=0), 13, is_aimed=True))
+        if (
+            together is not None
+            and not together.accuses
+            and all(self._is_seen(*each, together) for each in self._of.items())
+        ):
+            return
+        for block, zero in [*self._of.items()][:_EACH]:
+            outcome = _confirmed(self._investigation, zero, is_aimed=True)
+            if outcome is not None and outcome.accuses and _matters(outcome, rtol, options):
+                yield from _accusation(self._investigation, outcome, block, zero)
+            elif outcome is None or not self._is_seen(block, zero, outcome):
+                self.hidden.append(block)
+
+    def _is_seen(self, block: Block, zero: Flags, outcome: Outcome) -> bool:
+        """Whether they would have been noticed, were their gradients like the others of the input."""
+        made = outcome.balance
+        if len(self._investigation.problem.inputs.blocks) > 1 and made.bar <= self._negligible:
+            return True
+        typical = norm(self._claimed[block.slice]) / math.sqrt(block.size - int(zero.sum()))
+        weight = norm(made.cotangent) / (norm(self._cotangent) or 1.0)
+        return made.bar <= 2.0 * weight * typical * norm(made.segment.half[zero])
+
+
+def _within(block: Block, flags: Flags) -> Flags:
+    """The flags of one block's coordinates; none of all others."""
+    own = np.zeros_like(flags)
+    own[block.slice] = flags[block.slice]
+    return own
+
+
+def _confirmed(investigation: Investigation, moved: slice | Flags, is_aimed: bool) -> Outcome | None:
+    """What segments say; an accusation is beyond doubt only if segments along another direction say the same."""
+    outcome = follow(investigation, Course(moved, 3, is_aimed))
+    if outcome is None or not outcome.surely:
+        return outcome
+    again = follow(investigation, Course(moved, 7, is_aimed))
+    return outcome if again is not None and again.surely else replace(outcome, surely=False)
+
+
+def _matters(outcome: Outcome, rtol: float, options: Options) -> bool:
+    """Whether a residual is more than the tolerances of the entries in it could add up to."""
+    made = outcome.balance
+    absolute = (options.atol or 0.0) * 2.0 * norm(made.cotangent) * norm(made.segment.half)
+    return abs(made.residual) > rtol * max(abs(made.changed), abs(made.claimed)) + absolute
+
+
+def _accusation(
+    investigation: Investigation, outcome: Outcome, block: Block, moved: slice | Flags
+) -> Iterator[Finding]:
+    made = outcome.balance
+    if made.is_zero and is_staircase(investigation, moved):
+        return  # zero between its steps
+    words = investigation.problem.words
+    factor = outcome.factor
+    yield Finding(
+        property="jacobian",
+        kind="integral",
+        mode=Mode.REVERSE,
+        status=Status.WRONG if outcome.surely else Status.INCONCLUSIVE,
+        input=block.key,
+        headline=(
+            f"Moved along a segment, {_named(block, moved)} changes the outputs by {made.changed:.6g} in sum, but "
+            f"{words.reverse} adds up to {made.claimed:.6g} along it; round-off explains {made.bar:.2g}."
+        ),
+        hint=_hint(factor, is_zero=made.is_zero),
+        numeric=made.changed,
+        analytic=made.claimed,
+        error=made.bar,
+        located=True,
+    )
+
+
+def _named(block: Block, moved: slice | Flags) -> str:
+    if isinstance(moved, slice):
+        return block.label
+    return f"{block.label}, in its {int(moved.sum())} elements with a gradient of 0,"
+
+
+def _hint(factor: float, *, is_zero: bool) -> str:
+    if is_zero:
+        return "it is 0 all along: a gradient is lost (None, zeros, detached or not stored)"
+    if not math.isfinite(factor):
+        return ""
+    return f"it is {factor:.3g} times what it should be, taken as a whole"
+
+
+def _seen(investigation: Investigation, outcome: Outcome) -> Seen:
+    """What a lone entry would have been noticed of, where it is off all along the segment."""
+    made = outcome.balance
+    gap = (made.bar + abs(made.residual)) / 2.0
+    sizes = np.abs(made.segment.half)
+    least = (float(sizes[block.slice].min(initial=math.inf)) for block in investigation.problem.inputs.blocks)
+    return Seen(tuple(gap / size if size else math.inf for size in least), MISS)
+
+
+def _unseen(blind: list[Block], why: str) -> Finding:
+    names = ", ".join(block.label for block in blind)
+    return Finding(
+        property="jacobian",
+        kind="unseen",
+        mode=Mode.REVERSE,
+        status=Status.INCONCLUSIVE,
+        headline=f"The Jacobian could not be judged with respect to {names}: in this precision {why}.",
+        hint="check the function in float64, or give it a float64 variant to be compared with",
+    )

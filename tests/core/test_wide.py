@@ -1,0 +1,166 @@
+"""Low precision against its twin: round-off is cleared, what is off is named."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from array_problem import BRAIN, HALF, SINGLE, Part, array_problem
+
+from gradproof.core.capabilities import Elsewhere, Twin
+from gradproof.core.investigation import Investigation
+from gradproof.core.options import Options
+from gradproof.core.problem import Mode
+from gradproof.core.wide import Comparer, common_factor, wide_options, widened
+
+N = 400
+POINT = np.random.default_rng(3).standard_normal(N)
+
+
+def to_precision(values: Any, eps: float) -> Any:
+    mantissa, exponent = np.frexp(values)
+    return np.ldexp(np.rint(mantissa * 2 / eps) * eps / 2, exponent)
+
+
+def sines(
+    eps: float, spoil: Callable[[Any], Any] = lambda g: g, twin: Any = None, value: Any = np.sin
+) -> Investigation:
+    """sin in a low precision, whose vjp is spoiled there, and its right twin."""
+    point = to_precision(POINT, eps)
+    wide = array_problem(
+        np.sin,
+        point,
+        vjp=lambda v: v * np.cos(point),
+        jvp=lambda u: u * np.cos(point),
+        capabilities={Elsewhere: Elsewhere(lambda x, v: v * np.cos(x), lambda x, u: u * np.cos(x))},
+    )
+    part = [Part((N,), eps=eps)]
+    narrow = array_problem(
+        lambda x: to_precision(np.sin(x), eps),
+        point,
+        inputs=part,
+        outputs=part,
+        vjp=lambda v: to_precision(spoil(v * to_precision(np.cos(point), eps)), eps),
+        jvp=lambda u: to_precision(spoil(u * to_precision(np.cos(point), eps)), eps),
+        capabilities={Twin: Twin(twin or (lambda: wide), to_precision(value(point), eps))},
+    )
+    return Investigation(narrow)
+
+
+def compared(case: Investigation, mode: Mode = Mode.REVERSE, **options: Any) -> Any:
+    wide = case.once(widened)
+    assert wide is not None
+    return Comparer(case, wide, Options(**options), mode).run()
+
+
+@pytest.mark.parametrize("mode", Mode)
+@pytest.mark.parametrize("eps", [BRAIN, HALF, SINGLE])
+def test_round_off_is_cleared_with_two_questions_of_each(eps: float, mode: Mode) -> None:
+    case = sines(eps)
+    last, deviations = compared(case, mode)
+    assert deviations == []
+    assert last.smallest(case.problem.inputs.blocks)[0] < max(32 * eps, 3e-4) * 2
+    assert case.cost.vjps + case.cost.jvps <= 5
+
+
+def place(k: int, value: float) -> Callable[[Any], Any]:
+    return lambda g: np.where(np.arange(N) == k, value * g, g)
+
+
+LARGE = int(np.argmax(np.abs(np.cos(POINT))))
+
+
+@pytest.mark.parametrize("mode", Mode)
+@pytest.mark.parametrize("eps", [BRAIN, HALF, SINGLE])
+@pytest.mark.parametrize(
+    ("spoil", "factor", "count"),
+    [
+        (lambda g: 1.1 * g, 1.1, None),
+        (lambda g: -g, -1.0, None),
+        (lambda g: 0 * g, None, None),
+        (place(LARGE, 0.0), None, 1),
+        (place(LARGE, 3.0), None, 1),
+    ],
+    ids=["factor", "sign", "zero", "zero element", "wrong element"],
+)
+def test_what_is_off_is_wrong(eps: float, spoil: Any, factor: float | None, count: int | None, mode: Mode) -> None:
+    _, (found,) = compared(sines(eps, spoil), mode)
+    assert found.is_wrong
+    assert found.factor == (factor if factor is None else pytest.approx(factor, abs=4 * eps))
+    if count is not None:
+        assert len(found.elements) == count
+    if count == 1:
+        assert found.elements.tolist() == [LARGE]
+
+
+def test_a_derivative_that_responds_to_rounding_is_not_accused() -> None:
+    """sin(1000 x) in bfloat16: what differs is what the point's rounding explains."""
+    point = to_precision(np.abs(POINT) + 1, BRAIN)
+
+    def derivative(x: Any, v: Any) -> Any:
+        return 1e3 * v * np.cos(1e3 * x)
+
+    off = np.random.default_rng(0).uniform(-1, 1, N)
+    wide = array_problem(
+        lambda x: np.sin(1e3 * x),
+        point,
+        vjp=lambda v: derivative(point, v),
+        capabilities={Elsewhere: Elsewhere(derivative, derivative)},
+    )
+    part = [Part((N,), eps=BRAIN)]
+    narrow = array_problem(
+        lambda x: np.sin(1e3 * x),
+        point,
+        inputs=part,
+        outputs=part,
+        vjp=lambda v: derivative(point * (1 + off * BRAIN), v),
+        capabilities={Twin: Twin(lambda: wide, wide.value)},
+    )
+    assert compared(Investigation(narrow))[1] == []
+
+
+def test_an_output_that_is_another_in_low_precision_may_have_another_derivative() -> None:
+    """The winner of a tie, a random number: its value tells."""
+
+    def another(x: Any) -> Any:
+        return np.where(np.arange(N) == LARGE, 5.0, np.sin(x))
+
+    for mode in Mode:
+        assert compared(sines(BRAIN, place(LARGE, 0.0), value=another), mode)[1] == []
+        assert compared(sines(BRAIN, lambda g: 1.2 * g, value=another), mode)[1]
+
+
+def test_a_gradient_that_is_not_finite_in_a_narrow_range_cannot_be_judged() -> None:
+    _, (found,) = compared(sines(HALF, place(LARGE, np.inf)))
+    assert not found.is_wrong
+    _, (found,) = compared(sines(BRAIN, place(LARGE, np.inf)))
+    assert found.is_wrong
+
+
+def test_tolerances_that_are_given_excuse() -> None:
+    case = sines(SINGLE, lambda g: 1.005 * g)
+    assert compared(case, rtol=1e-2)[1] == []
+    assert compared(sines(SINGLE, lambda g: 1.005 * g))[1]
+
+
+def test_without_a_twin_or_its_derivative_there_is_none() -> None:
+    assert widened(sines(BRAIN, twin=lambda: None)) is None
+
+    def refuses(v: Any) -> Any:
+        raise TypeError("bfloat16 only")
+
+    assert widened(sines(BRAIN, twin=lambda: array_problem(np.sin, POINT, vjp=refuses))) is None
+
+
+def test_the_twin_is_checked_with_the_low_precisions_tolerance() -> None:
+    problem = sines(BRAIN).problem
+    assert wide_options(problem, Options()).rtol == pytest.approx(0.0309, rel=0.02)
+    assert wide_options(problem, Options(rtol=1e-3)).rtol == 4 * BRAIN
+    assert wide_options(problem, Options(rtol=0)).rtol == 0
+
+
+def test_one_element_has_no_common_factor() -> None:
+    assert common_factor(np.array([2.0]), np.array([1.0]), SINGLE) is None
+    assert common_factor(np.array([2.0, 5.0]), np.array([1.0, 1.0]), SINGLE) is None
