@@ -22,9 +22,10 @@ from typing import Any
 from gradproof.backends import Session
 from gradproof.core.cost import BudgetExhausted, Cost
 from gradproof.core.investigation import Investigation
+from gradproof.core.noise import computed_in, finds_noise, told
 from gradproof.core.options import Options, Strategy
 from gradproof.core.problem import MisshapenGradientError, Mode, NothingToCheckError, OutputChangedError, Problem
-from gradproof.core.seen import Seen
+from gradproof.core.seen import Note, Seen
 from gradproof.core.status import Status
 from gradproof.exhibits import measure_exhibits
 from gradproof.properties import DEFAULT, EXPLANATIONS, PROPERTIES
@@ -75,6 +76,7 @@ class Round:
     investigation: Investigation | None
     findings: tuple[Finding, ...]
     seen: Seen | None = None
+    notes: tuple[str, ...] = ()
 
     @property
     def can_be_differentiated(self) -> bool:
@@ -152,18 +154,25 @@ def _round(session: Session, request: Request, make: Callable[[], Problem], orde
     asked = [(name, PROPERTIES[name]) for name in _askable(problem, options, order)]
     if not asked and order == request.order:
         raise _nothing_to_ask(problem, options, order)
-    findings: list[Finding] = []
-    seen: Seen | None = None
+    if options.precision is not None:
+        investigation.take_as(computed_in(problem, [options.precision] * len(problem.outputs.blocks)))
+    found: list[Finding | Seen | Note] = []
     with watching(investigation.cost, request.subject) if request.progress else nullcontext():
         for examined in _examined(investigation, options, asked):
-            for found in examined:
-                if isinstance(found, Seen):
-                    seen = found if seen is None else seen & found
-                else:
-                    findings.append(found)
-            if any(map(request.decides, findings)):
+            found += examined
+            if any(isinstance(each, Finding) and request.decides(each) for each in found):
                 break
-    return Round(order, options, investigation, _numbered(findings, order), seen)
+    if options.precision is None:
+        found += told(investigation)
+    findings = [each for each in found if isinstance(each, Finding)]
+    seen = [each for each in found if isinstance(each, Seen)]
+    notes = tuple(each.text for each in found if isinstance(each, Note))
+    return Round(order, options, investigation, _numbered(findings, order), _common(seen), notes)
+
+
+def _common(seen: Sequence[Seen]) -> Seen | None:
+    """What all comparisons were able to see."""
+    return functools.reduce(lambda first, second: first & second, seen) if seen else None
 
 
 def _supported(session: Session, investigation: Investigation) -> tuple[Mode, ...]:
@@ -222,12 +231,14 @@ def _numbered(findings: Sequence[Finding], order: int) -> tuple[Finding, ...]:
 
 def _examined(
     investigation: Investigation, options: Options, asked: Sequence[tuple[str, Property]]
-) -> Iterator[list[Finding | Seen]]:
+) -> Iterator[list[Finding | Seen | Note]]:
     """What each property finds; an exception of user code is a finding too."""
     for name, each in asked:
-        found: list[Finding | Seen] = []
+        found: list[Finding | Seen | Note] = []
         try:
             found.extend(each.examine(investigation, options))
+            if options.precision is None and any(map(_is_doubtful, found)) and finds_noise(investigation):
+                found = list(each.examine(investigation, options))
         except BudgetExhausted:
             found.append(_exhausted(name))
         except Exception as error:
@@ -235,6 +246,11 @@ def _examined(
             yield [*found, _refused(error) if misshapen else _raised(name, error)]
             return
         yield found
+
+
+def _is_doubtful(found: Finding | Seen | Note) -> bool:
+    """Whether something is about to be reported that noise may explain."""
+    return isinstance(found, Finding) and found.status in (Status.WRONG, Status.INCONCLUSIVE)
 
 
 def _left_out(round_: Round, request: Request) -> Iterator[str]:
@@ -339,7 +355,7 @@ def _bare(session: Session, request: Request, rounds: Sequence[Round]) -> Report
         inputs=inputs,
         outputs=outputs if jacobian else (),
         not_covered=tuple(dict.fromkeys((*session.not_covered, *left_out))),
-        notes=session.notes,
+        notes=(*session.notes, *dict.fromkeys(note for round_ in rounds for note in round_.notes)),
     )
 
 

@@ -44,6 +44,8 @@ class Investigation:
     def __init__(self, problem: Problem, seed: int = 0, cost: Cost | None = None) -> None:
         """`cost` may come with limits. What it took to make the problem is counted."""
         self.problem, self.seed, self.cost = problem, seed, cost or Cost()
+        self.made = problem
+        """The Problem as it was made, whatever precision it is found to be computed in."""
         self.cost.evaluations += problem.evaluations
         self.scale = problem.scale()
         """What steps are measured in, for each input coordinate."""
@@ -74,6 +76,14 @@ class Investigation:
         if work not in self._once:
             self._once[work] = work(self, *arguments)
         return self._once[work]
+
+    def take_as(self, problem: Problem) -> None:
+        """Take the function to be computed in the precision of this Problem, which is the same otherwise.
+
+        Judgements that several properties share are made again.
+        """
+        self.problem = problem
+        self._once.clear()
 
     # the questions that properties share: one random one each way, and its answer
 

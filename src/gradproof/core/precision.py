@@ -57,6 +57,23 @@ UNSEEN_SHARE = 0.1
 BATCH_FLAW = 1e-5
 """A batch that differs by more than this, relative to the largest value, has a wrong batching rule."""
 
+# Noise that is measured.
+
+MEASURED = 4.0
+"""Noise of this many times what the dtype explains is a lower precision inside; less may be accumulated round-off."""
+MEASURED_NOISE = 2.0
+"""What is taken for the noise of an output, in units of the noise that was seen of it on a few rungs."""
+NOISY_SHARE = 0.9
+"""The precision of an output is that of its elements up to this quantile: a few on a jump do not count."""
+NOISY_STRIDE = 4.0
+"""How much longer steps are tried where half precision or less was measured, and what they should settle drowned."""
+STAYS = 2.0 / 3.0
+"""Noise is what does not fall with this power of the step: at a kink it falls with the first, elsewhere faster."""
+WIDEST_FORMAT = 2.0**-7
+"""Steps wider than bfloat16's are no format's that functions are computed in: the function is made of them."""
+COARSEST_NOISE = 2.0**-5
+"""Steps wider than this (quantisation to five bits) leave no slope behind them that a ladder could measure."""
+
 # Kinks, and numbers that see them.
 
 BEND = 4.0

@@ -1,4 +1,4 @@
-"""What comparisons were able to see."""
+"""What comparisons were able to see, and how they were made."""
 
 from __future__ import annotations
 
@@ -21,3 +21,10 @@ class Seen:
         """What two comparisons were both able to see."""
         pairs = zip(self.smallest, other.smallest, strict=True)
         return Seen(tuple(max(here, there) for here, there in pairs), max(self.miss, other.miss))
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """What a reader should know of how a comparison was made; no finding."""
+
+    text: str

@@ -84,7 +84,7 @@ class Stencil:
         self.fixed = step is not None
         inputs, outputs, eps = problem.inputs, problem.outputs, problem.evaluates_in or _only(problem)
         self.scale = investigation.scale
-        if problem.evaluates_in is None and inputs.coarsest_eps > HALF_OR_LESS:  # smaller steps drown in round-off
+        if (problem.evaluates_in or problem.coarsest_eps) > HALF_OR_LESS:  # smaller steps drown in round-off
             self.scale = np.maximum(self.scale, inputs.typical(problem.point, least=1.0))
         self.noise = outputs.typical(problem.value)
         if eps is None:
@@ -93,6 +93,8 @@ class Stencil:
         else:
             self.eps = np.full(inputs.size, eps)
             self.noise *= EVALUATION_ROUND_OFF * eps
+        if problem.noise is not None:
+            self.noise = problem.noise
         if step is not None:
             self.step = np.full(inputs.size, float(step))
         else:
@@ -139,6 +141,8 @@ class Stencil:
     @functools.cached_property
     def own_noise(self) -> Vector:
         """`noise` of outputs that owe nothing to larger ones beside them; where they do, the ladder shows it."""
+        if self.problem.noise is not None:  # it was measured
+            return self.noise
         typical = self.problem.outputs.typical(self.problem.value)
         with np.errstate(all="ignore"):
             return self.noise * np.fmin(np.abs(self.problem.value) / typical, 1.0)

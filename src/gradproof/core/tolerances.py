@@ -36,7 +36,12 @@ class Tolerances:
         self.largest = 0.0
         """The size of the largest entry seen."""
         self._negligible = 0.0 if options.atol is not None else NEGLIGIBLE
-        self._depends = bool(self._negligible) or self._low_inputs
+        # sums in the derivative round relative to the largest entry
+        self._rounds_in = np.maximum(inputs.eps, outputs.finest_eps) if widens else np.full(inputs.size, DOUBLE)
+        self._low = bool(self._rounds_in.max(initial=0.0) > DOUBLE)
+        # noise that was measured is wider than a tolerance that was asked for before it was known
+        self._accepts_bars = options.atol is None or stencil.problem.noise is not None
+        self._depends = bool(self._negligible) or self._low
         self.needs_largest = self._depends or options.certify
         """Whether the largest entry must be known before anything is judged or certified."""
         self._widest_bar = 0.0
@@ -88,7 +93,7 @@ class Tolerances:
         """Numerical entries: what is negligible next to the largest is excused."""
         self.largest = max(self.largest, largest_of(numeric))
         if self._depends:
-            own = ENTRY_ROUND_OFF * self._stencil.problem.inputs.eps if self._low_inputs else 0.0
+            own = ENTRY_ROUND_OFF * self._rounds_in if self._low else 0.0
             self.atol = np.maximum(self.atol, (self._negligible * self.rtol + own) * self.largest)
 
     def learn_analytic(self, analytic: Matrix) -> None:
@@ -96,7 +101,7 @@ class Tolerances:
 
         Not next to the largest numerical one: the quotient across a jump is huge, and its error bar too.
         """
-        if self._negligible:
+        if self._accepts_bars:
             self._widest_bar = max(self._widest_bar, WIDEST_BAR * largest_of(analytic))
 
     def sharpness(self, columns: Indices, outputs: slice | Indices = slice(None)) -> Tolerance:

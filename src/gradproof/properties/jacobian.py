@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from gradproof.core.entries import every_entry
 from gradproof.core.investigation import Investigation
+from gradproof.core.noise import finds_noise, is_made_of_steps
 from gradproof.core.options import Options, Strategy
+from gradproof.core.precision import HALF_OR_LESS, NOISY_STRIDE
 from gradproof.core.probing import Prober
 from gradproof.core.problem import Mode, Problem
 from gradproof.core.seen import Seen
-from gradproof.core.space import Space
+from gradproof.core.space import Block, Space
 from gradproof.core.status import Status
 from gradproof.core.suspects import Judged
 from gradproof.core.types import Indices
@@ -35,11 +37,89 @@ _VERBS = {
     Status.INCONCLUSIVE: "cannot be judged (error bar wider than the tolerance)",
     Status.KINK: "are valid subgradients",
 }
+_BETWEEN_STEPS = (
+    "\n  The function is a staircase with steps of {eps:.2g}, relative to its values, as rounding inside makes: zero, "
+    "which is\n  claimed everywhere, is its derivative between the steps, but not the slope behind them."
+)
+_SAY_WHICH = 'say precision="float64" if the steps are meant; else a gradient is lost, as behind a detached cast'
 _STATUSES = tuple(Status)
 
 
-def jacobian(investigation: Investigation, options: Options) -> Iterator[Finding | Seen]:
-    """Numeric against analytic, for each mode; one finding for each pair of an output and an input at fault."""
+def jacobian(investigation: Investigation, options: Options) -> list[Finding | Seen]:
+    """Numeric against analytic, for each mode; one finding for each pair of an output and an input at fault.
+
+    A gradient that is zero for all of an input is the derivative between two steps of a staircase too: whether there is
+    one is looked at before it passes.
+    """
+    found = list(_compared(investigation, options))
+    if options.precision is None and not any(isinstance(each, Finding) for each in found):
+        zero = any(_is_zero(investigation, block) for block in investigation.problem.inputs.blocks)
+        if zero and finds_noise(investigation):
+            found = list(_compared(investigation, options))
+    if options.precision is not None or investigation.problem is investigation.made:
+        return found
+    if _drowned(investigation, found):
+        found = _with_longer_steps(investigation, options) or found
+    return [told for each in found for told in _between_steps(investigation, each)]
+
+
+def _drowned(investigation: Investigation, found: Sequence[Finding | Seen]) -> bool:
+    """Whether all that is to be said is that half precision or less hides what is to be seen."""
+    status = {each.status for each in found if isinstance(each, Finding)}
+    return status == {Status.INCONCLUSIVE} and investigation.problem.outputs.coarsest_eps > HALF_OR_LESS
+
+
+def _with_longer_steps(investigation: Investigation, options: Options) -> list[Finding | Seen]:
+    """What longer steps say, if they settle everything: what they do not, shorter ones know better."""
+    scale = investigation.scale
+    problem = investigation.problem
+    investigation.scale = NOISY_STRIDE * np.maximum(scale, problem.inputs.typical(problem.point, least=1.0))
+    try:
+        found = list(_compared(investigation, options))
+    finally:
+        investigation.scale = scale
+    return [] if any(isinstance(each, Finding) for each in found) else found
+
+
+def _is_zero(investigation: Investigation, input_: Block) -> bool:
+    """Whether the gradient of all outputs is zero for all of an input, as far as it is known."""
+    if not input_.size:
+        return False
+    if investigation.rows is not None:
+        return not investigation.rows[:, input_.slice].any()
+    return investigation.is_pulled and not investigation.pullback[input_.slice].any()
+
+
+def _is_zero_in(investigation: Investigation, mode: Mode, output: Block, input_: Block) -> bool:
+    """Whether the derivative of an output is zero for all of an input."""
+    if mode is Mode.FORWARD:
+        tangent = np.zeros_like(investigation.tangent)
+        tangent[input_.slice] = investigation.tangent[input_.slice]
+        return not investigation.jvp(tangent)[output.slice].any()
+    if investigation.rows is not None:
+        return not investigation.rows[output.slice, input_.slice].any()
+    cotangent = np.zeros_like(investigation.cotangent)
+    cotangent[output.slice] = investigation.cotangent[output.slice]
+    return not investigation.vjp(cotangent)[input_.slice].any()
+
+
+def _between_steps(investigation: Investigation, found: Finding | Seen) -> Iterator[Finding | Seen]:
+    """What is said of a staircase whose derivative is claimed to be zero everywhere: that is true between its steps.
+
+    So it passes if the function is made of steps, and cannot be judged if they look like those of a number format.
+    """
+    if not isinstance(found, Finding) or found.mode is None or not found.entries:
+        yield found
+        return
+    output, input_ = found.entries[0].output.block, found.entries[0].input.block
+    if not _is_zero_in(investigation, found.mode, output, input_):
+        yield found
+    elif not is_made_of_steps(investigation.problem, output):
+        text = _BETWEEN_STEPS.format(eps=output.eps)
+        yield replace(found, status=Status.INCONCLUSIVE, headline=found.headline + text, hint=_SAY_WHICH)
+
+
+def _compared(investigation: Investigation, options: Options) -> Iterator[Finding | Seen]:
     problem = investigation.problem
     if options.strategy is Strategy.PROBES and options.step is None and problem.inputs.size and problem.outputs.size:
         yield from _by_probes(investigation, options)

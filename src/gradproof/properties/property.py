@@ -9,11 +9,11 @@ from gradproof.core.capabilities import LACKING
 from gradproof.core.investigation import Investigation
 from gradproof.core.options import Options
 from gradproof.core.problem import Mode, Problem
-from gradproof.core.seen import Seen
+from gradproof.core.seen import Note, Seen
 from gradproof.results.finding import Finding
 
-Examine = Callable[[Investigation, Options], Iterable[Finding | Seen]]
-"""What does not hold, or could not be judged; and what the comparison was able to see."""
+Examine = Callable[[Investigation, Options], Iterable[Finding | Seen | Note]]
+"""What does not hold, or could not be judged; what the comparison was able to see, and how it was made."""
 
 
 @dataclass(frozen=True, slots=True)
