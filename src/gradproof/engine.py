@@ -24,6 +24,7 @@ from gradproof.core.cost import BudgetExhausted, Cost
 from gradproof.core.investigation import Investigation
 from gradproof.core.noise import computed_in, finds_noise, told
 from gradproof.core.options import Options, Strategy
+from gradproof.core.precision import SLIGHT
 from gradproof.core.problem import MisshapenGradientError, Mode, NothingToCheckError, OutputChangedError, Problem
 from gradproof.core.seen import Note, Seen
 from gradproof.core.status import Status
@@ -237,7 +238,7 @@ def _examined(
         found: list[Finding | Seen | Note] = []
         try:
             found.extend(each.examine(investigation, options))
-            if options.precision is None and any(map(_is_doubtful, found)) and finds_noise(investigation):
+            if each.depends_on_noise and options.precision is None and _is_noise(investigation, found):
                 found = list(each.examine(investigation, options))
         except BudgetExhausted:
             found.append(_exhausted(name))
@@ -248,9 +249,22 @@ def _examined(
         yield found
 
 
-def _is_doubtful(found: Finding | Seen | Note) -> bool:
-    """Whether something is about to be reported that noise may explain."""
-    return isinstance(found, Finding) and found.status in (Status.WRONG, Status.INCONCLUSIVE)
+def _is_noise(investigation: Investigation, found: Sequence[Finding | Seen | Note]) -> bool:
+    """Whether something is about to be reported that noise of the function, which is seen, may explain."""
+    doubts = [each for each in found if isinstance(each, Finding) and each.status in _DOUBTS]
+    return bool(doubts) and finds_noise(investigation, slight=all(map(_is_slight, doubts)))
+
+
+_DOUBTS = (Status.WRONG, Status.INCONCLUSIVE)
+
+
+def _is_slight(finding: Finding) -> bool:
+    """Whether a finding is of differences that are small next to what differs."""
+    pairs = [(entry.numeric, entry.analytic) for entry in finding.entries] or [(finding.numeric, finding.analytic)]
+    return all(
+        numeric is not None and analytic is not None and abs(analytic - numeric) <= SLIGHT * abs(numeric)
+        for numeric, analytic in pairs
+    )
 
 
 def _left_out(round_: Round, request: Request) -> Iterator[str]:

@@ -109,7 +109,35 @@ def test_steps_of_decimal_places_are_no_format_s(function, made_of_steps):
 
 
 def test_noise_is_what_stays():
-    falls = 4.0
-    still = np.array([[1e-2, 1e-2], [3e-3, 1e-4], [0.0, 0.0], [0.0, 0.0], [0.0, 0.0]])
-    assert staying(still, falls).tolist() == [1e-2, 0.0]
-    assert staying(np.full((6, 1), 0.5), falls).tolist() == [0.0], "a jump"
+    left = np.array([[1e-2, 1e-2], [4e-3, 1e-4], [0.0, 0.0], [0.0, 0.0], [0.0, 0.0]])
+    assert staying(left, left > 0, ratio=8.0).tolist() == [1e-2, 0.0]
+    assert staying(left, np.ones_like(left, dtype=bool), ratio=8.0).tolist() == [0.0, 0.0], "it moves: it is linear"
+    assert staying(np.full((6, 1), 0.5), np.ones((6, 1), dtype=bool), ratio=8.0).tolist() == [0.0], "a jump"
+
+
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("side", [1, -1])
+def test_a_kink_at_any_distance_is_not_noise(seed, side):
+    at = np.random.default_rng(seed).uniform(1.0, 2.0, 24)
+    distance = 10.0 ** -np.linspace(0.5, 9, 24)
+    assert spacing(lambda x: np.maximum(side * (x - at) + distance, 0.0) + 1.0, at) is None
+
+
+@pytest.mark.parametrize("size", [1e-4, 1e-6, 1e-8])
+def test_jumps_beside_the_point_are_found_where_the_doubt_is_slight(size):
+    def stopping(x):
+        return np.exp(x) * (1.0 + size * (np.log2(x[0]) * 6 % 1.0 < 0.5))
+
+    case = investigation(stopping, np.linspace(0.9, 2.1, 6))
+    assert not finds_noise(case)
+    assert finds_noise(case, slight=True)
+    assert size / 4 <= case.problem.outputs.coarsest_eps <= 8 * size
+
+
+@pytest.mark.parametrize("function", [lambda x: np.exp(5 * x), lambda x: 1 / x, lambda x: np.abs(x - x.mean())])
+def test_kinks_and_smooth_functions_do_not_jump(function):
+    assert not finds_noise(investigation(function, x), slight=True)
+
+
+def test_wide_jumps_are_no_solver_s():
+    assert not finds_noise(investigation(lambda x: np.exp(x) * (1.0 + 0.01 * (x[0] > 0.31)), x), slight=True)

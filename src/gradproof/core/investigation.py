@@ -25,7 +25,7 @@ from gradproof.core.capabilities import (
     Watched,
 )
 from gradproof.core.cost import Cost
-from gradproof.core.precision import NEARBY
+from gradproof.core.precision import NEARBY, reordered
 from gradproof.core.problem import Apply, Mode, Problem
 from gradproof.core.types import Indices, Matrix, Vector
 
@@ -265,8 +265,12 @@ class Investigation:
         return rows
 
     def batch_flaw(self, mode: Mode) -> BatchFlaw | None:
-        """What is wrong with the batched vjp or jvp, None if it gives what plain calls give."""
-        return (self._vjps if mode is Mode.REVERSE else self._jvps).flaw(self._ways(mode))
+        """What is wrong with the batched vjp or jvp, None if it gives what plain calls give.
+
+        Where noise was measured, a batch may round otherwise to that precision.
+        """
+        round_off = 0.0 if self.problem is self.made else reordered(self.problem.coarsest_eps)
+        return (self._vjps if mode is Mode.REVERSE else self._jvps).flaw(self._ways(mode), round_off)
 
     def _ways(self, mode: Mode) -> Ways:
         batching = self.asks(Batching)

@@ -65,6 +65,16 @@ MEASURED_NOISE = 2.0
 """What is taken for the noise of an output, in units of the noise that was seen of it on a few rungs."""
 NOISY_SHARE = 0.9
 """The precision of an output is that of its elements up to this quantile: a few on a jump do not count."""
+TOLD = 64.0
+"""Noise of this many times what the dtype explains is worth a note in the report."""
+JUMPING_SHARE = 0.5
+"""Jumps beside the point are a solver's if as many elements of an output make them."""
+LEAST_JUMP = 2.0**-30
+"""Smaller jumps, relative to the output, are below every tolerance of the derivative."""
+WIDEST_JUMP = 2.0**-12
+"""Wider ones are no solver's tolerance."""
+SLIGHT = 1e-2
+"""A difference of up to this part of an entry may come from a solver that stops at a tolerance."""
 NOISY_STRIDE = 4.0
 """How much longer steps are tried where half precision or less was measured, and what they should settle drowned."""
 STAYS = 2.0 / 3.0

@@ -51,34 +51,41 @@ def jacobian(investigation: Investigation, options: Options) -> list[Finding | S
     A gradient that is zero for all of an input is the derivative between two steps of a staircase too: whether there is
     one is looked at before it passes.
     """
-    found = list(_compared(investigation, options))
-    if options.precision is None and not any(isinstance(each, Finding) for each in found):
-        zero = any(_is_zero(investigation, block) for block in investigation.problem.inputs.blocks)
-        if zero and finds_noise(investigation):
-            found = list(_compared(investigation, options))
-    if options.precision is not None or investigation.problem is investigation.made:
-        return found
-    if _drowned(investigation, found):
-        found = _with_longer_steps(investigation, options) or found
+    if investigation.problem is investigation.made or options.precision is not None:
+        found = list(_compared(investigation, options))
+        if options.precision is not None or not _may_be_between_steps(investigation, found):
+            return found
+    found = _in_noise(investigation, options)
     return [told for each in found for told in _between_steps(investigation, each)]
 
 
-def _drowned(investigation: Investigation, found: Sequence[Finding | Seen]) -> bool:
-    """Whether all that is to be said is that half precision or less hides what is to be seen."""
-    status = {each.status for each in found if isinstance(each, Finding)}
-    return status == {Status.INCONCLUSIVE} and investigation.problem.outputs.coarsest_eps > HALF_OR_LESS
+def _may_be_between_steps(investigation: Investigation, found: Sequence[Finding | Seen]) -> bool:
+    """Whether nothing but zeros is claimed of some input, which seems right, of a function that is a staircase."""
+    if any(isinstance(each, Finding) for each in found):
+        return False
+    zero = any(_is_zero(investigation, block) for block in investigation.problem.inputs.blocks)
+    return zero and finds_noise(investigation)
+
+
+def _in_noise(investigation: Investigation, options: Options) -> list[Finding | Seen]:
+    """The comparison of a function that was seen to be noisy: in half precision or less, by longer steps first.
+
+    What those do not settle, shorter ones know better: an entry fails only if both reject it.
+    """
+    if investigation.problem.outputs.coarsest_eps > HALF_OR_LESS:
+        found = _with_longer_steps(investigation, options)
+        if not any(isinstance(each, Finding) for each in found):
+            return found
+    return list(_compared(investigation, options))
 
 
 def _with_longer_steps(investigation: Investigation, options: Options) -> list[Finding | Seen]:
-    """What longer steps say, if they settle everything: what they do not, shorter ones know better."""
-    scale = investigation.scale
-    problem = investigation.problem
+    problem, scale = investigation.problem, investigation.scale
     investigation.scale = NOISY_STRIDE * np.maximum(scale, problem.inputs.typical(problem.point, least=1.0))
     try:
-        found = list(_compared(investigation, options))
+        return list(_compared(investigation, options))
     finally:
         investigation.scale = scale
-    return [] if any(isinstance(each, Finding) for each in found) else found
 
 
 def _is_zero(investigation: Investigation, input_: Block) -> bool:
