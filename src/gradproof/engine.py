@@ -238,7 +238,7 @@ def _examined(
         found: list[Finding | Seen | Note] = []
         try:
             found.extend(each.examine(investigation, options))
-            if each.depends_on_noise and options.precision is None and _is_noise(investigation, found):
+            while each.depends_on_noise and options.precision is None and _is_noise(investigation, found):
                 found = list(each.examine(investigation, options))
         except BudgetExhausted:
             found.append(_exhausted(name))

@@ -77,13 +77,13 @@ class Investigation:
             self._once[work] = work(self, *arguments)
         return self._once[work]
 
-    def take_as(self, problem: Problem) -> None:
+    def take_as(self, problem: Problem, keep: tuple[Callable[..., Any], ...] = ()) -> None:
         """Take the function to be computed in the precision of this Problem, which is the same otherwise.
 
-        Judgements that several properties share are made again.
+        What was asked `once` is asked again, apart from what is to be kept.
         """
         self.problem = problem
-        self._once.clear()
+        self._once = {work: self._once[work] for work in keep if work in self._once}
 
     # the questions that properties share: one random one each way, and its answer
 

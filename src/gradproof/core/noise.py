@@ -32,7 +32,6 @@ from gradproof.core.precision import (
     COARSEST_NOISE,
     DOUBLE,
     EVALUATION_ROUND_OFF,
-    JUMPING_SHARE,
     LEAST_JUMP,
     MEASURED,
     MEASURED_NOISE,
@@ -59,8 +58,9 @@ _ALIKE = 0.25
 # Two rungs are a run if the second is not below the first by this part of the ratio of their steps: at a kink nearby,
 # beyond which F does not move, it is by half of it at least.
 _SHORT_RUN = 0.375
-# Jumps are looked for in this many cells on each side, by differences of an order that leaves little of smooth parts.
-_CELLS, _ORDER = 32, 6
+# Jumps are looked for in this many cells, by differences of an order that leaves little of smooth parts; and how far
+# around the point, along one direction after the other: solvers take one iteration more or less only here and there.
+_CELLS, _ORDER, _SPANS = 64, 6, (0.5, 1.0, 0.25, 2.0)
 # How far a whole number of steps is from a whole number, by round-off of a decimal place.
 _WHOLE = 1e-6
 
@@ -70,14 +70,14 @@ def finds_noise(investigation: Investigation, *, slight: bool = False) -> bool:
 
     Where what is in doubt is `slight`, jumps beside the point may explain it too.
     """
-    if investigation.problem is not investigation.made:
-        return False
-    coarser = investigation.once(measured)
+    first = investigation.problem is investigation.made
+    coarser = investigation.once(measured) if first else None
     if coarser is None and slight:
         coarser = investigation.once(jumping)
-    if coarser is not None:
-        investigation.take_as(coarser)
-    return coarser is not None
+    if coarser is None or coarser is investigation.problem:
+        return False
+    investigation.take_as(coarser, keep=(measured, jumping))
+    return True
 
 
 def told(investigation: Investigation) -> Iterator[Note]:
@@ -103,27 +103,27 @@ def measured(investigation: Investigation) -> Problem | None:
         return None
     noise = here.noise(exponents)
     few = problem.outputs.size < _MANY
-    if not few and not any(_spacings(problem, noise, NOISY_SHARE)):  # a rare miss is no harm
+    if not few and not any(_spacings(problem, noise)):  # a rare miss is no harm
         return None
     for which in range(1, _DIRECTIONS_OF_FEW if few else _DIRECTIONS):
         noise = np.fmax(noise, _Along(investigation, which).noise(exponents))
-    return _as_noisy_as(problem, noise, _spacings(problem, noise, NOISY_SHARE))
+    return _as_noisy_as(problem, noise, _spacings(problem, noise))
 
 
 def jumping(investigation: Investigation) -> Problem | None:
     """The Problem with the jumps that its function makes beside the point for its noise; None: it makes none.
 
-    Only small ones count, of most elements of an output, as of a solver that stops at a tolerance. Asked through
+    Only small ones count, of not too few elements of an output, as of a solver that stops at a tolerance. Asked through
     `Investigation.once`.
     """
     problem = investigation.problem
-    if not problem.inputs.size or not problem.outputs.size or _evaluated_in(problem) > DOUBLE:
+    if not problem.inputs.size or not problem.outputs.size or _evaluated_in(investigation.made) > DOUBLE:
         return None
     size = np.zeros(problem.outputs.size)
-    for which in range(_DIRECTIONS_OF_FEW):
+    for which, span in enumerate(_SPANS):
         along = _Along(investigation, which)
-        size = np.fmax(size, jumps(along.values(np.arange(-_CELLS, _CELLS + 1) / (2.0 * _CELLS))))
-        found = [eps if LEAST_JUMP < eps <= WIDEST_JUMP else 0.0 for eps in _spacings(problem, size, JUMPING_SHARE)]
+        size = np.fmax(size, jumps(along.values(np.linspace(-span, span, _CELLS + 1))))
+        found = [eps if LEAST_JUMP < eps <= WIDEST_JUMP else 0.0 for eps in _spacings(problem, size)]
         if any(found):
             return _as_noisy_as(problem, size, found)
     return None
@@ -175,16 +175,16 @@ def _rungs(eps: float) -> tuple[int, ...]:
     return tuple(range(6)) if eps < WIDEST_FORMAT else ()
 
 
-def _spacings(problem: Problem, noise: Vector, share: float) -> list[float]:
+def _spacings(problem: Problem, noise: Vector) -> list[float]:
     """The relative spacing of numbers that explains the noise of each output; zero: its own does, or none could."""
-    return [_spacing(problem, noise, block.slice, share) for block in problem.outputs.blocks]
+    return [_spacing(problem, noise, block.slice) for block in problem.outputs.blocks]
 
 
-def _spacing(problem: Problem, noise: Vector, run: slice, share: float) -> float:
+def _spacing(problem: Problem, noise: Vector, run: slice) -> float:
     value, count = problem.value[run], run.stop - run.start
     if not count or not np.isfinite(value).all() or not value.any():
         return 0.0
-    eps = 2.0 * float(np.quantile(noise[run], share, method="higher")) * math.sqrt(count) / norm(value)
+    eps = 2.0 * float(np.quantile(noise[run], NOISY_SHARE, method="higher")) * math.sqrt(count) / norm(value)
     return eps if MEASURED * float(_own_spacing(problem)[run].max()) < eps <= COARSEST_NOISE else 0.0
 
 

@@ -67,8 +67,6 @@ NOISY_SHARE = 0.9
 """The precision of an output is that of its elements up to this quantile: a few on a jump do not count."""
 TOLD = 64.0
 """Noise of this many times what the dtype explains is worth a note in the report."""
-JUMPING_SHARE = 0.5
-"""Jumps beside the point are a solver's if as many elements of an output make them."""
 LEAST_JUMP = 2.0**-30
 """Smaller jumps, relative to the output, are below every tolerance of the derivative."""
 WIDEST_JUMP = 2.0**-12
