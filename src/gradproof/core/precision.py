@@ -79,8 +79,8 @@ STAYS = 2.0 / 3.0
 """Noise is what does not fall with this power of the step: at a kink it falls with the first, elsewhere faster."""
 WIDEST_FORMAT = 2.0**-7
 """Steps wider than bfloat16's are no format's that functions are computed in: the function is made of them."""
-COARSEST_NOISE = 2.0**-5
-"""Steps wider than this (quantisation to five bits) leave no slope behind them that a ladder could measure."""
+COARSEST_NOISE = 2.0**-2.5
+"""Steps wider than this (those of numbers of eight bits, with three behind the first) leave no slope behind them."""
 
 # Kinks, and numbers that see them.
 

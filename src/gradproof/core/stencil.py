@@ -84,7 +84,8 @@ class Stencil:
         self.fixed = step is not None
         inputs, outputs, eps = problem.inputs, problem.outputs, problem.evaluates_in or _only(problem)
         self.scale = investigation.scale
-        if (problem.evaluates_in or problem.coarsest_eps) > HALF_OR_LESS:  # smaller steps drown in round-off
+        low = (problem.evaluates_in or problem.coarsest_eps) > HALF_OR_LESS
+        if low or problem.noise is not None:  # smaller steps drown in round-off
             self.scale = np.maximum(self.scale, inputs.typical(problem.point, least=1.0))
         self.noise = outputs.typical(problem.value)
         if eps is None:
