@@ -137,6 +137,9 @@ class Prober:
         rungs = self._further_rungs(survey, missing) if self.searches else ()  # else they tell no more
         if rungs:
             return lambda: self._climb(survey, rungs)
+        unasked = missing & np.isinf(survey.hides) & np.isfinite(survey.error) & ~survey.bent
+        if self.searches and unasked.any():  # they seemed to be on a kink before the last rungs
+            return lambda: self._ask(survey, aim(survey, only=missing))
         return (lambda: self._ask_bent(survey, missing)) if bent and not survey.asked_bent else None
 
     def _climb(self, survey: Survey, rungs: tuple[int, ...]) -> Probe | None:
