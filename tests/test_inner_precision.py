@@ -136,3 +136,95 @@ def test_a_function_that_is_not_repeatable_is_not_excused():
     report = gradproof.check(restless, numbers(20))
     assert report.verdict is Verdict.FAIL
     assert any(finding.property == "repeatability" for finding in report.findings)
+
+
+def test_a_common_factor_of_one_percent_is_wrong_in_single_precision_inside():
+    def off(x):
+        return torch.sin((1.01 * x - 0.01 * x.detach()).float()).double()
+
+    report = gradproof.check(off, numbers(40))
+    assert report.verdict is Verdict.FAIL, str(report)
+
+
+class Lone(torch.autograd.Function):
+    """The identity, with one element of the gradient doubled."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx, g):
+        g = g.clone()
+        g.view(-1)[7] *= 2
+        return g
+
+
+@pytest.mark.parametrize("inside", [torch.float32, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("size", [60, 4096])
+def test_a_lone_error_does_not_pass_silently(inside, size):
+    def spoiled(x):
+        return Lone.apply(x).to(inside).sin().double()
+
+    report = gradproof.check(spoiled, numbers(size))
+    assert not report, str(report)
+    assert size > 2048 or report.verdict is Verdict.FAIL
+
+
+def test_single_precision_inside_is_seen_among_many():
+    assert gradproof.check(lambda x: x.float().sin().double(), numbers(4096))
+
+
+class Given(torch.autograd.Function):
+    """A solution, with the derivative of the implicit function."""
+
+    @staticmethod
+    def forward(ctx, y, solution, slope):
+        ctx.save_for_backward(slope)
+        return solution.clone()
+
+    @staticmethod
+    def backward(ctx, g):
+        (slope,) = ctx.saved_tensors
+        return g * slope, None, None
+
+
+def solver(tolerance, factor=1.0):
+    """The root of x exp(x) = y by a damped iteration that converges linearly."""
+
+    def solve(y):
+        with torch.no_grad():
+            x = torch.ones_like(y)
+            for _ in range(200):
+                step = (x * x.exp() - y) / (x.exp() * (1 + x))
+                x = x - 0.5 * step
+                if step.abs().max() < tolerance:
+                    break
+        return Given.apply(y, x, factor / (x.exp() * (1 + x)))
+
+    return solve
+
+
+@pytest.mark.parametrize("tolerance", [1e-6, 1e-8, 1e-10])
+def test_a_solver_that_stops_at_a_tolerance_passes(tolerance):
+    y = (1.5 + numbers(5).detach().tanh()).requires_grad_()
+    assert gradproof.check(solver(tolerance), y)
+    assert gradcheck(solver(tolerance), y)
+    assert gradproof.check(solver(tolerance, 1.05), y).verdict is Verdict.FAIL
+
+
+def test_gradients_that_underflow_in_half_precision_inside_are_linear():
+    assert gradproof.check(lambda x: x.half().exp().float().mean().double(), numbers(24))
+
+
+@pytest.mark.parametrize("inside", [torch.float32, torch.float16])
+def test_batches_may_round_as_the_function_does(inside):
+    x, w = numbers(3, 5), numbers(5, 4, seed=1)
+    assert gradcheck(lambda x, w: (x.to(inside) @ w.to(inside)).double(), (x, w), check_batched_grad=True)
+
+
+def test_eight_bits_inside_cost_a_bounded_number_of_evaluations():
+    def eighth(x):
+        return x.to(torch.float8_e4m3fn).to(x.dtype).sin()
+
+    assert gradproof.check(eighth, numbers(60)).cost.evaluations < 10_000
