@@ -58,6 +58,8 @@ _ALIKE = 0.25
 # Two rungs are a run if the second is not below the first by this part of the ratio of their steps: at a kink nearby,
 # beyond which F does not move, it is by half of it at least.
 _SHORT_RUN = 0.375
+# The rung among the coarse ones that fine ones are compared with, and how much slopes of a smooth function may differ.
+_MIDDLE, _STRAIGHT = 2, 0.05
 # Jumps are looked for in this many cells, by differences of an order that leaves little of smooth parts; and how far
 # around the point, along one direction after the other: solvers take one iteration more or less only here and there.
 _CELLS, _ORDER, _SPANS = 64, 6, (0.5, 1.0, 0.25, 2.0)
@@ -99,7 +101,7 @@ def measured(investigation: Investigation) -> Problem | None:
     if not exponents or not problem.inputs.size or not problem.outputs.size:
         return None
     here = _Along(investigation, 0)
-    if here.is_smooth(exponents[-2:]):
+    if here.is_smooth(exponents):
         return None
     noise = here.noise(exponents)
     few = problem.outputs.size < _MANY
@@ -206,17 +208,23 @@ class _Along:
 
     def noise(self, exponents: tuple[int, ...]) -> Vector:
         """The noise of each output; zero where nothing stays."""
-        moves, left = self._unexplained(exponents)
-        return staying(left, moves[1:], ratio=2.0 ** (exponents[1] - exponents[0]))
+        slopes, left = self._unexplained(exponents)
+        return staying(left, slopes[1:] != 0, ratio=2.0 ** (exponents[1] - exponents[0]))
 
     def is_smooth(self, exponents: tuple[int, ...]) -> bool:
-        """Whether fine rungs leave no more than round-off unexplained, of a function that moves along them."""
-        moves, left = self._unexplained(exponents)
-        floor = EVALUATION_ROUND_OFF * _own_spacing(self._problem) * self._problem.outputs.typical(self._problem.value)
-        return bool((moves.all(axis=0) & (left[-1] <= MEASURED * floor)).all())
+        """Whether fine rungs leave no more than round-off unexplained, of a function that has the same slope on them.
 
-    def _unexplained(self, exponents: tuple[int, ...]) -> tuple[Flags, Matrix]:
-        """Whether F moves on each rung; and what each but the first leaves unexplained."""
+        That is, the same as on a coarse one: along some coordinates it may be a staircase, and smooth along others.
+        """
+        slopes, left = self._unexplained((exponents[_MIDDLE], *exponents[-2:]))
+        floor = EVALUATION_ROUND_OFF * _own_spacing(self._problem) * self._problem.outputs.typical(self._problem.value)
+        with np.errstate(invalid="ignore"):
+            apart = np.abs(slopes[0] - slopes[-1])
+            straight = apart <= _STRAIGHT * self._problem.outputs.typical(slopes[0])
+            return bool((straight & (slopes[-1] != 0) & (left[-1] <= MEASURED * floor)).all())
+
+    def _unexplained(self, exponents: tuple[int, ...]) -> tuple[Matrix, Matrix]:
+        """The slope on each rung, which is zero only where F does not move; and what each but the first leaves."""
         sizes = np.array([2.0**-rung * _JITTER[rung % len(_JITTER)] for rung in exponents])
         values = self.values([*sizes, *-sizes, 0.0])
         above, below, here = values[: len(sizes)], values[len(sizes) : -1], values[-1]
@@ -224,7 +232,9 @@ class _Along:
             odd, even = (above - below) / 2.0, (above + below) / 2.0 - here
             ratios = sizes[1:] / sizes[:-1]
             left = np.fmax(np.abs(odd[1:] - ratios[:, None] * odd[:-1]), np.abs(even[1:]) / 2.0)
-            return (above != here) | (below != here), left
+            still = (above == here) & (below == here)
+            slopes = np.where(still, 0.0, np.where(odd != 0, odd / sizes[:, None], np.finfo(np.float64).tiny))
+            return slopes, left
 
     def values(self, steps: Sequence[float] | Vector) -> Matrix:
         """F at some steps, NaN where the function refuses a point. Without a batch, which may round otherwise."""

@@ -68,15 +68,17 @@ def _may_be_between_steps(investigation: Investigation, found: Sequence[Finding 
 
 
 def _in_noise(investigation: Investigation, options: Options) -> list[Finding | Seen]:
-    """The comparison of a function that was seen to be noisy: in half precision or less, by longer steps first.
+    """The comparison of a function that was seen to be noisy.
 
-    What those do not settle, shorter ones know better: an entry fails only if both reject it.
+    Where half precision or less hides all that is to be seen, longer steps may settle it; what they do not, shorter
+    ones know better.
     """
-    if investigation.problem.outputs.coarsest_eps > HALF_OR_LESS:
-        found = _with_longer_steps(investigation, options)
-        if not any(isinstance(each, Finding) for each in found):
-            return found
-    return list(_compared(investigation, options))
+    found = list(_compared(investigation, options))
+    status = {each.status for each in found if isinstance(each, Finding)}
+    if status == {Status.INCONCLUSIVE} and investigation.problem.outputs.coarsest_eps > HALF_OR_LESS:
+        longer = _with_longer_steps(investigation, options)
+        return found if any(isinstance(each, Finding) for each in longer) else longer
+    return found
 
 
 def _with_longer_steps(investigation: Investigation, options: Options) -> list[Finding | Seen]:
