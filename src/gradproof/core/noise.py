@@ -31,7 +31,6 @@ from gradproof.core.precision import (
     CLEAR,
     COARSEST_NOISE,
     DOUBLE,
-    EVALUATION_ROUND_OFF,
     LEAST_JUMP,
     MEASURED,
     MEASURED_NOISE,
@@ -217,11 +216,11 @@ class _Along:
         That is, the same as on a coarse one: along some coordinates it may be a staircase, and smooth along others.
         """
         slopes, left = self._unexplained((exponents[_MIDDLE], *exponents[-2:]))
-        floor = EVALUATION_ROUND_OFF * _own_spacing(self._problem) * self._problem.outputs.typical(self._problem.value)
+        floor = MEASURED * TOLD * _own_spacing(self._problem) * self._problem.outputs.typical(self._problem.value)
         with np.errstate(invalid="ignore"):
             apart = np.abs(slopes[0] - slopes[-1])
             straight = apart <= _STRAIGHT * self._problem.outputs.typical(slopes[0])
-            return bool((straight & (slopes[-1] != 0) & (left[-1] <= MEASURED * floor)).all())
+            return bool((straight & (slopes[-1] != 0) & (left[-1] <= floor)).all())
 
     def _unexplained(self, exponents: tuple[int, ...]) -> tuple[Matrix, Matrix]:
         """The slope on each rung, which is zero only where F does not move; and what each but the first leaves."""
