@@ -159,22 +159,44 @@ def test_exactly_on_a_jump_another_derivative_fails(slope: float) -> None:
     assert caught.value.findings[0].input_element == (0,)
 
 
-# staircases: flat, though they look like a slope from afar
+# staircases: zero between the steps, and the slope behind them where steps are narrow; no other slope
 
 STAIRS: dict[str, Callable[..., Any]] = {
-    "round": torch.round,
     "round to three decimals": lambda x: torch.round(x, decimals=3),
     "floor of 1000 x": lambda x: torch.floor(1000 * x) / 1000,
 }
 
 
+def between_stairs(size: int) -> torch.Tensor:
+    x = torch.rand(size, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    return ((x * 1000).floor() / 1000 + 3e-4).requires_grad_()
+
+
 @SPEEDS
 @pytest.mark.parametrize("size", [1, 4, 50])
+@pytest.mark.parametrize("slope", [0.0, 1.0])
 @pytest.mark.parametrize("name", STAIRS)
-def test_a_staircase_is_flat(name: str, size: int, fast_mode: bool) -> None:
-    x = torch.rand(size, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    x = ((x * 1000).floor() / 1000 + 3e-4).requires_grad_()  # well between two stairs
-    straight, flat = (with_slope(STAIRS[name], slope) for slope in (torch.ones_like, torch.zeros_like))
+def test_a_staircase_has_two_honest_slopes(name: str, slope: float, size: int, fast_mode: bool) -> None:
+    stairs = with_slope(STAIRS[name], lambda x: torch.full_like(x, slope))
+    assert gradcheck(stairs, between_stairs(size), fast_mode=fast_mode)
+    assert check(stairs, between_stairs(size)).verdict is Verdict.PASS
+
+
+@SPEEDS
+@pytest.mark.parametrize("size", [1, 4, 50])
+@pytest.mark.parametrize("slope", [2.0, -1.0, 0.5])
+@pytest.mark.parametrize("name", STAIRS)
+def test_another_slope_of_a_staircase_is_wrong(name: str, slope: float, size: int, fast_mode: bool) -> None:
+    stairs = with_slope(STAIRS[name], lambda x: torch.full_like(x, slope))
+    assert not gradcheck(stairs, between_stairs(size), fast_mode=fast_mode, raise_exception=False)
+    assert check(stairs, between_stairs(size)).verdict is Verdict.FAIL
+
+
+@SPEEDS
+@pytest.mark.parametrize("size", [1, 4, 50])
+def test_wide_steps_are_flat(size: int, fast_mode: bool) -> None:
+    straight, flat = (with_slope(torch.round, slope) for slope in (torch.ones_like, torch.zeros_like))
+    x = between_stairs(size)
     assert gradcheck(flat, x, fast_mode=fast_mode)
     assert not gradcheck(straight, x, fast_mode=fast_mode, raise_exception=False)
     assert check(flat, x).verdict is Verdict.PASS

@@ -30,6 +30,7 @@ def check(
     budget: float | None = None,
     wrt: str | int | Iterable[str | int] | None = None,
     properties: Iterable[str] | None = None,
+    precision: Any = None,
     **torch_names: bool,
 ) -> Report:
     """Check the derivatives of `func(*inputs, **kwargs)` with respect to every input that requires a gradient.
@@ -43,7 +44,9 @@ def check(
     specified elements count; by default all do. `atol` and `rtol` bound the difference of each Jacobian entry; None
     derives them from the dtype, the error bars and, for `atol`, the largest entry. `budget` bounds the work: an int the
     evaluations, a float the seconds; what it did not suffice for is inconclusive. `properties` names what is checked
-    (see `gradproof.properties`).
+    (see `gradproof.properties`). `precision` says what the function is computed in, where that is lower than the dtype
+    of its outputs: a dtype, the name of one ("bfloat16"), or the relative spacing of its numbers. Unless it is said, it
+    is measured where the dtype does not explain what is seen.
 
     torch's names for some of this (`check_forward_ad`, `check_batched_grad`, `check_batched_forward_grad`,
     `check_undefined_grad`, `check_grad_dtypes`) are understood too, so that calls can be moved over.
@@ -73,7 +76,15 @@ def check(
     backend = find_backend(func, arguments, keywords)
     request = Request(
         subject=name_of(func),
-        options=Options(strategy=chosen, properties=names, atol=atol, rtol=rtol, nondet_tol=nondet_tol, seed=seed),
+        options=Options(
+            strategy=chosen,
+            properties=names,
+            atol=atol,
+            rtol=rtol,
+            nondet_tol=nondet_tol,
+            seed=seed,
+            precision=_named_precision(precision),
+        ),
         modes=wanted,
         order=order,
         budget=budget,
@@ -134,6 +145,21 @@ def _named_inputs(wrt: str | int | Iterable[str | int] | None) -> tuple[str | in
     if not names:
         raise ValueError("wrt is empty: name what to differentiate with respect to, or leave it out for everything")
     return names
+
+
+_SPACINGS = {"float64": 2.0**-52, "float32": 2.0**-23, "tfloat32": 2.0**-10, "float16": 2.0**-10, "bfloat16": 2.0**-7}
+
+
+def _named_precision(precision: Any) -> float | None:
+    """The relative spacing of a dtype's numbers; dtypes are told by their names, so that no framework is needed."""
+    if precision is None:
+        return None
+    if isinstance(precision, int | float) and not isinstance(precision, bool):
+        return float(precision)
+    name = str(getattr(precision, "__name__", precision)).rpartition(".")[2]
+    if name not in _SPACINGS:
+        raise ValueError(f"unknown precision {precision!r}: choose a number or one of {list(_SPACINGS)}")
+    return _SPACINGS[name]
 
 
 def _named_strategy(name: str) -> Strategy:

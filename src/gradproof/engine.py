@@ -22,13 +22,14 @@ from typing import Any
 from gradproof.backends import Session
 from gradproof.core.cost import BudgetExhausted, Cost
 from gradproof.core.investigation import Investigation
+from gradproof.core.noise import computed_in, told
 from gradproof.core.options import Options, Strategy
-from gradproof.core.problem import MisshapenGradientError, Mode, NothingToCheckError, OutputChangedError, Problem
+from gradproof.core.problem import Mode, NothingToCheckError, Problem
 from gradproof.core.seen import Note, Seen
 from gradproof.core.status import Status
+from gradproof.examination import examined, raised
 from gradproof.exhibits import measure_exhibits
 from gradproof.properties import DEFAULT, EXPLANATIONS, PROPERTIES
-from gradproof.properties.property import Pause, Property
 from gradproof.render.progress import watching
 from gradproof.results.certificate import Certificate
 from gradproof.results.diagnosis import eliminate
@@ -146,7 +147,7 @@ def _round(session: Session, request: Request, make: Callable[[], Problem], orde
     except NothingToCheckError:
         raise
     except Exception as error:
-        return Round(order, request.options, None, _numbered([_raised("evaluate", error)], order))
+        return Round(order, request.options, None, _numbered([raised("evaluate", error)], order))
     options = request.fit(problem, request.options)
     investigation = Investigation(problem, options.seed, _limited(request, spent))
     modes = request.modes or _supported(session, investigation)
@@ -156,21 +157,34 @@ def _round(session: Session, request: Request, make: Callable[[], Problem], orde
     asked = [(name, PROPERTIES[name]) for name in _askable(problem, options, order)]
     if not asked and order == request.order:
         raise _nothing_to_ask(problem, options, order)
+    if options.precision is not None:
+        investigation.take_as(computed_in(problem, [options.precision] * len(problem.outputs.blocks)))
+    with watching(investigation.cost, request.subject) if request.progress else _UNWATCHED:
+        findings, seen, notes = _sorted(examined(investigation, options, asked), request)
+    if options.precision is None:
+        notes += told(investigation)
+    texts = tuple(dict.fromkeys(note.text for note in notes))
+    return Round(order, options, investigation, _numbered(findings, order), seen, texts)
+
+
+def _sorted(
+    found: Iterator[list[Finding | Seen | Note]], request: Request
+) -> tuple[list[Finding], Seen | None, list[Note]]:
+    """Findings, what all comparisons were able to see, and notes; no more, once a finding decides."""
     findings: list[Finding] = []
     seen: Seen | None = None
-    notes: list[str] = []
-    with watching(investigation.cost, request.subject) if request.progress else _UNWATCHED:
-        for examined in _examined(investigation, options, asked):
-            for found in examined:
-                if isinstance(found, Seen):
-                    seen = found if seen is None else seen & found
-                elif isinstance(found, Note):
-                    notes.append(found.text)
-                else:
-                    findings.append(found)
-            if any(map(request.decides, findings)):
-                break
-    return Round(order, options, investigation, _numbered(findings, order), seen, tuple(notes))
+    notes: list[Note] = []
+    for by_one in found:
+        for each in by_one:
+            if isinstance(each, Finding):
+                findings.append(each)
+            elif isinstance(each, Seen):
+                seen = each if seen is None else seen & each
+            else:
+                notes.append(each)
+        if any(map(request.decides, findings)):
+            break
+    return findings, seen, notes
 
 
 def _supported(session: Session, investigation: Investigation) -> tuple[Mode, ...]:
@@ -227,36 +241,6 @@ def _numbered(findings: Sequence[Finding], order: int) -> tuple[Finding, ...]:
     return tuple(dataclasses.replace(finding, headline=f"Second order: {finding.headline}") for finding in findings)
 
 
-def _examined(
-    investigation: Investigation, options: Options, asked: Sequence[tuple[str, Property]]
-) -> Iterator[list[Finding | Seen | Note]]:
-    """What each property finds; an exception of user code is a finding too.
-
-    A property that pauses goes on after all others.
-    """
-    paused: dict[str, Iterator[Finding | Seen | Note | Pause]] = {}
-    waiting = list(asked)
-    while waiting:
-        name, each = waiting.pop(0)
-        found: list[Finding | Seen | Note] = []
-        try:
-            examined = paused.get(name) or iter(each.examine(investigation, options))
-            for item in examined:
-                if not isinstance(item, Pause):
-                    found.append(item)
-                elif waiting:
-                    paused[name] = examined
-                    waiting.append((name, each))
-                    break
-        except BudgetExhausted:
-            found.append(_exhausted(name))
-        except Exception as error:
-            misshapen = isinstance(error, MisshapenGradientError)
-            yield [*found, _refused(error) if misshapen else _raised(name, error)]
-            return
-        yield found
-
-
 def _left_out(round_: Round, request: Request) -> Iterator[str]:
     """What a round did not cover, with the reasons."""
     if round_.investigation is not None:
@@ -284,38 +268,8 @@ def explain(round_: Round) -> list[Finding]:
         return []
     asked = [(name, PROPERTIES[name]) for name in EXPLANATIONS]
     asked = [(name, each) for name, each in asked if each.can_be_asked(investigation.problem, options.modes)]
-    found = [finding for examined in _examined(investigation, options, asked) for finding in examined]
+    found = [finding for by_one in examined(investigation, options, asked) for finding in by_one]
     return [finding for finding in found if isinstance(finding, Finding) and finding.cause is None]
-
-
-def _raised(name: str, error: Exception) -> Finding:
-    """The finding for an exception in user code."""
-    if isinstance(error, OutputChangedError):
-        headline = f"Nothing can be compared: {error}"
-    else:
-        headline = f"While `{name}` was checked, user code raised {type(error).__name__}: {error}"
-    return Finding(property=name, status=Status.RAISED, headline=headline, cause=error)
-
-
-def _refused(error: MisshapenGradientError) -> Finding:
-    """The finding for a gradient that the framework itself does not take."""
-    return Finding(
-        property="metadata",
-        kind="layout",
-        mode=Mode.REVERSE,
-        status=Status.WRONG,
-        headline=f"A gradient has another layout: {error}.",
-        cause=error,
-    )
-
-
-def _exhausted(name: str) -> Finding:
-    return Finding(
-        property=name,
-        status=Status.INCONCLUSIVE,
-        headline=f"The budget was used up before the property `{name}` was checked.",
-        hint="raise budget=, or check fewer inputs at a time",
-    )
 
 
 # from rounds to a report

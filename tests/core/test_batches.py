@@ -441,3 +441,16 @@ def test_a_function_that_refuses_a_point_raises_for_the_one_who_asked() -> None:
     case = investigation(guarded, np.ones(2), capabilities={Batching: Batching(batched, None, None, 2, 2)})
     with pytest.raises(ValueError, match="too far"):
         case.evaluate_many(np.array([[1.0, 1.5], [3.0, 1.5], [1.0, 1.1]]))
+
+
+def test_a_batch_that_rounds_otherwise_has_no_flaw_where_that_much_was_measured() -> None:
+    batch, _, _ = batch_of(lambda rows: right(rows) * 1.001)
+    trust, ways = batch.trust, batch.ways
+    assert trust.flaw(ways, 1e-4) is not None
+    assert trust.flaw(ways, 1e-2) is None
+
+
+@pytest.mark.parametrize("wrong", [raising, nothing_but_nan])
+def test_a_batch_without_an_answer_is_a_flaw_however_noisy_the_function(wrong: Any) -> None:
+    batch, _, _ = batch_of(wrong)
+    assert batch.trust.flaw(batch.ways, 1.0) is not None

@@ -7,6 +7,7 @@ call. If the batch gets it wrong, or cannot run, everything goes through the pla
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -25,6 +26,8 @@ class BatchFlaw:
 
     reason: str
     cause: Exception | None = None
+    size: float = math.inf
+    """How far the batch is off, relative to the largest value of a block; infinite where it could not run."""
 
 
 class Ways(NamedTuple):
@@ -53,11 +56,11 @@ class Trust:
         answers = self._try(rows, ways) if self._usable is None else None
         return ways.loop(rows) if answers is None else answers
 
-    def flaw(self, ways: Ways) -> BatchFlaw | None:
-        """What is wrong with batching, None if nothing is."""
+    def flaw(self, ways: Ways, round_off: float = 0.0) -> BatchFlaw | None:
+        """What is wrong with batching, None if nothing is, or no more than a relative `round_off`."""
         if self._usable is None:
             self._try(np.zeros((1, len(ways.witness()[0]))), ways)
-        return self._flaw
+        return None if self._flaw is None or self._flaw.size <= round_off else self._flaw
 
     def _try(self, rows: Matrix, ways: Ways) -> Matrix | None:
         """The answers to the rows if the witness among them is answered rightly."""
@@ -73,7 +76,8 @@ class Trust:
             worst = worst_difference(answers[-1], plain)
             self._flaw = BatchFlaw(
                 f"the batched result differs from a plain one at {self.target.place(worst)} "
-                f"({answers[-1][worst]:.9g} instead of {plain[worst]:.9g})"
+                f"({answers[-1][worst]:.9g} instead of {plain[worst]:.9g})",
+                size=self._distance(answers[-1], plain),
             )
         return answers[:-1] if self._usable else None
 
@@ -83,3 +87,11 @@ class Trust:
             if not within(batched[block.slice], part, reach * block.eps * largest_of(part)):
                 return False
         return True
+
+    def _distance(self, batched: Vector, plain: Vector) -> float:
+        """How far they are apart, relative to the largest value of each block; infinite where one is not finite."""
+        pairs = [(batched[block.slice], plain[block.slice]) for block in self.target.blocks]
+        with np.errstate(all="ignore"):
+            return max(
+                float(np.nan_to_num(np.abs(a - b) / largest_of(b), nan=math.inf).max()) for a, b in pairs if len(b)
+            )

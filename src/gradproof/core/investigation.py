@@ -25,7 +25,7 @@ from gradproof.core.capabilities import (
     Watched,
 )
 from gradproof.core.cost import Cost
-from gradproof.core.precision import NEARBY
+from gradproof.core.precision import NEARBY, reordered
 from gradproof.core.problem import Apply, Mode, Problem
 from gradproof.core.types import Indices, Matrix, Vector
 
@@ -44,6 +44,8 @@ class Investigation:
     def __init__(self, problem: Problem, seed: int = 0, cost: Cost | None = None) -> None:
         """`cost` may come with limits. What it took to make the problem is counted."""
         self.problem, self.seed, self.cost = problem, seed, cost or Cost()
+        self.made = problem
+        """The Problem as it was made, whatever precision it is found to be computed in."""
         self.cost.evaluations += problem.evaluations
         self.scale = problem.scale()
         """What steps are measured in, for each input coordinate."""
@@ -77,6 +79,14 @@ class Investigation:
         if work not in self._once:
             self._once[work] = work(self, *arguments)
         return self._once[work]
+
+    def take_as(self, problem: Problem, keep: tuple[Callable[..., Any], ...] = ()) -> None:
+        """Take the function to be computed in the precision of this Problem, which is the same otherwise.
+
+        What was asked `once` is asked again, apart from what is to be kept.
+        """
+        self.problem = problem
+        self._once = {work: self._once[work] for work in keep if work in self._once}
 
     # the questions that properties share: one random one each way, and its answer
 
@@ -279,8 +289,12 @@ class Investigation:
         return rows
 
     def batch_flaw(self, mode: Mode) -> BatchFlaw | None:
-        """What is wrong with the batched vjp or jvp, None if it gives what plain calls give."""
-        return (self._vjps if mode is Mode.REVERSE else self._jvps).flaw(self._ways(mode))
+        """What is wrong with the batched vjp or jvp, None if it gives what plain calls give.
+
+        Where noise was measured, a batch may round otherwise to that precision.
+        """
+        round_off = 0.0 if self.problem is self.made else reordered(self.problem.coarsest_eps)
+        return (self._vjps if mode is Mode.REVERSE else self._jvps).flaw(self._ways(mode), round_off)
 
     def _ways(self, mode: Mode) -> Ways:
         batching = self.asks(Batching)

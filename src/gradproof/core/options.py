@@ -27,7 +27,8 @@ class Options:
     `affordable_entries` bound the Jacobians that a probe in doubt compares entry by entry; `most_work`, in
     numbers read and written, is where the every-entry strategy gives way to probes. `memory` bounds, in bytes, what
     the check holds at a time; `worst` the entries listed for each finding. `certify` asks for what only a
-    report shows: the certificate, and where all wrong entries are.
+    report shows: the certificate, and where all wrong entries are. `precision` is the relative spacing of the numbers
+    that the function is computed in; None: it is the dtype's, or is measured where that explains too little.
     """
 
     modes: tuple[Mode, ...] = (Mode.REVERSE,)
@@ -40,6 +41,7 @@ class Options:
     affordable_columns: int = 2048
     affordable_entries: int = 2**22
     most_work: int = 2**27
+    precision: float | None = None
     certify: bool = True
     memory: int = 512 * 2**20
     worst: int = 5
@@ -58,5 +60,7 @@ class Options:
                 raise ValueError(f"{name} must be a number >= 0, got {value!r}")
         if self.step is not None and not (math.isfinite(self.step) and self.step > 0):
             raise ValueError(f"step must be a finite number > 0, got {self.step!r}")
+        if self.precision is not None and not 0 < self.precision < 1:
+            raise ValueError(f"precision must be a relative spacing between 0 and 1, got {self.precision!r}")
         if not self.modes:
             raise ValueError("modes is empty: name at least one of 'reverse' and 'forward'")

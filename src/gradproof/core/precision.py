@@ -57,6 +57,31 @@ UNSEEN_SHARE = 0.1
 BATCH_FLAW = 1e-5
 """A batch that differs by more than this, relative to the largest value, has a wrong batching rule."""
 
+# Noise that is measured.
+
+MEASURED = 4.0
+"""Noise of this many times what the dtype explains is a lower precision inside; less may be accumulated round-off."""
+MEASURED_NOISE = 2.0
+"""What is taken for the noise of an output, in units of the noise that was seen of it on a few rungs."""
+NOISY_SHARE = 0.9
+"""The precision of an output is that of its elements up to this quantile: a few on a jump do not count."""
+TOLD = 64.0
+"""Noise of this many times what the dtype explains is worth a note in the report."""
+LEAST_JUMP = 2.0**-30
+"""Smaller jumps, relative to the output, are below every tolerance of the derivative."""
+WIDEST_JUMP = 2.0**-12
+"""Wider ones are no solver's tolerance."""
+SLIGHT = 1e-2
+"""A difference of up to this part of an entry may come from a solver that stops at a tolerance."""
+NOISY_STRIDE = 4.0
+"""How much longer steps are tried where half precision or less was measured, and what they should settle drowned."""
+STAYS = 2.0 / 3.0
+"""Noise is what does not fall with this power of the step: at a kink it falls with the first, elsewhere faster."""
+WIDEST_FORMAT = 2.0**-7
+"""Steps wider than bfloat16's are no format's that functions are computed in: the function is made of them."""
+COARSEST_NOISE = 2.0**-2.5
+"""Steps wider than this (those of numbers of eight bits, with three behind the first) leave no slope behind them."""
+
 # Kinks, and numbers that see them.
 
 BEND = 4.0

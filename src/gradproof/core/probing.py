@@ -101,6 +101,8 @@ class Prober:
         self.tolerances = Tolerances(self.stencil, options)
         self.precise = problem.coarsest_eps <= DOUBLE
         self.explicit = options.atol is not None and self.precise
+        self.searches = self.precise or problem.noise is not None
+        """Whether what is not seen is asked again: in low precision as such, error bars tell too little for that."""
         self.direction = draw_direction(self.stencil)
         self.survey = Survey(self.stencil, self.direction)
         self._coarser, self._base, self._finer = _ladder(float(self.stencil.eps.max()))
@@ -196,15 +198,18 @@ class Prober:
     def _question(self, survey: Survey, missing: Flags, step: float) -> Callable[[], Probe | None] | None:
         """The cheapest question along a survey that may see what is missing; None: there is no more."""
         bent = bool((survey.bent & missing).any())
-        if self.precise and self._own_cotangent_suffices(survey, missing, step):
+        if self.searches and self._own_cotangent_suffices(survey, missing, step):
             return lambda: self._ask(survey, aim(survey, only=missing))
-        if self.precise and bent and self._on_kinks(survey).any():
+        if self.searches and bent and self._on_kinks(survey).any():
             return None
-        rungs = self._further_rungs(survey, missing) if self.precise else ()  # else they tell no more
+        rungs = self._further_rungs(survey, missing) if self.searches else ()  # else they tell no more
         if rungs:
             return lambda: self._climb(survey, rungs)
         if self.precise and not survey.has(_FINEST[-1]) and self._are_few(missing):
             return lambda: self._sharpen(survey, missing)
+        unasked = missing & np.isinf(survey.hides) & np.isfinite(survey.error) & ~survey.bent
+        if self.searches and unasked.any():  # they seemed to be on a kink before the last rungs
+            return lambda: self._ask(survey, aim(survey, only=missing))
         return (lambda: self._ask_bent(survey, missing)) if bent and not survey.asked_bent else None
 
     def _climb(self, survey: Survey, rungs: tuple[int, ...]) -> Probe | None:
@@ -227,7 +232,7 @@ class Prober:
 
     def _look_closely(self, survey: Survey, missing: Flags, step: float) -> tuple[Survey, Probe] | None:
         """Other directions around kinks, or a vjp for each output, where there are few."""
-        if not self.precise:
+        if not self.searches:
             return None
         special = self._on_kinks(survey)
         if (survey.bent & missing).any() and special.any():
@@ -334,6 +339,8 @@ class Prober:
             part = size[block.slice]
             np.maximum(part, norm(part) / math.sqrt(block.size or 1), out=part)
         share = UNSEEN_SHARE * size / math.sqrt(int(np.count_nonzero(survey.direction)) or 1)
+        if self.problem.noise is not None:  # what drowns in noise that was measured is not seen
+            return share
         return np.maximum(share, _FLOOR * CONFIDENCE * self.stencil.noise * 2.0 ** max(self._base))
 
     def _own_cotangent_suffices(self, survey: Survey, missing: Flags, step: float) -> bool:
@@ -429,7 +436,7 @@ class Prober:
 
     def _look_at_weak_inputs(self) -> tuple[Survey, Probe] | None:
         """Each input that the joint survey does not see, alone: that costs evaluations, and no vjp at first."""
-        if len(self.problem.inputs.blocks) == 1 or not self.precise:
+        if len(self.problem.inputs.blocks) == 1 or not self.searches:
             return None
         for block in self._unseen_blocks()[:_LEAVES]:
             direction = np.zeros_like(self.direction)
@@ -474,13 +481,13 @@ class Prober:
 
     def _doubts(self, unseen: list[Block]) -> list[str]:
         """What could not be seen of these inputs, in words."""
-        if not self.precise:
+        if not self.searches:
             return []
         doubts: list[str] = []
         for block in unseen:
             step = float(np.abs(self.direction[block.slice]).min())
             survey = next(each for each in reversed(self._surveys) if each.direction[block.slice].any())
-            hidden = (survey.hides > _SHORT * self._wanted_of(survey, block, step)) & ~survey.verified
+            hidden = (survey.hides > self._short(survey) * self._wanted_of(survey, block, step)) & ~survey.verified
             if hidden.any():
                 size = float(survey.hides[hidden].max()) / step
                 doubts.append(
@@ -488,6 +495,14 @@ class Prober:
                     f"with respect to {block.label}"
                 )
         return doubts
+
+    def _short(self, survey: Survey) -> float:
+        """How far what was seen may be short of what was wanted.
+
+        In noise that was measured, what all entries of an output come to is wanted, and not one among them: the rest is
+        in the certificate, and no question would show it.
+        """
+        return _SHORT if self.precise else _SHORT * math.sqrt(int(np.count_nonzero(survey.direction)))
 
     def _seen(self) -> Seen:
         """The ledger, and what the tolerance would have excused."""
@@ -664,6 +679,7 @@ class Prober:
         worst = float(gap.max(initial=0.0))
         seen = Seen((worst / self.smallest_step,) * len(self.problem.inputs.blocks), MISS)
         low = not self.precise and self.problem.inputs.coarsest_eps <= SINGLE
+        low &= self.problem.noise is None or not self._affordable()
         if self._agrees(pushed) or (low and self._is_within_bars(pushed)):
             yield Outcome([], [], seen)
             return

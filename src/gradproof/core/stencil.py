@@ -84,7 +84,8 @@ class Stencil:
         self.fixed = step is not None
         inputs, outputs, eps = problem.inputs, problem.outputs, problem.evaluates_in or _only(problem)
         self.scale = investigation.scale
-        if problem.evaluates_in is None and inputs.coarsest_eps > HALF_OR_LESS:  # smaller steps drown in round-off
+        low = (problem.evaluates_in or problem.coarsest_eps) > HALF_OR_LESS
+        if low or problem.noise is not None:  # smaller steps drown in round-off
             self.scale = np.maximum(self.scale, inputs.typical(problem.point, least=1.0))
         self.noise = outputs.typical(problem.value)
         if eps is None:
@@ -93,6 +94,8 @@ class Stencil:
         else:
             self.eps = np.full(inputs.size, eps)
             self.noise *= EVALUATION_ROUND_OFF * eps
+        if problem.noise is not None:
+            self.noise = problem.noise
         if step is not None:
             self.step = np.full(inputs.size, float(step))
         else:
@@ -151,6 +154,8 @@ class Stencil:
     @functools.cached_property
     def own_noise(self) -> Vector:
         """`noise` of outputs that owe nothing to larger ones beside them; where they do, the ladder shows it."""
+        if self.problem.noise is not None:  # it was measured
+            return self.noise
         typical = self.problem.outputs.typical(self.problem.value)
         with np.errstate(all="ignore"):
             return self.noise * np.fmin(np.abs(self.problem.value) / typical, 1.0)
@@ -288,9 +293,10 @@ class Stencil:
         own[(own == 0) | ~np.isfinite(own)] = 1.0
         tight = np.minimum(np.maximum(own, SHORTEST), self.scale)
         yield _Climb(self._central, self.scale, order=2)
-        yield _Climb(self._central, tight, order=2, near=True)
-        yield _Climb(self._central, np.minimum(1.0, self.scale), order=2)  # sin(x) at x = 1e6 varies over 1
-        yield _Climb(self._central, self.scale, order=2, short=True)  # sin(1e7 x) at x = 1
+        if self.problem.noise is None:  # in noise that was measured, shorter steps see nothing
+            yield _Climb(self._central, tight, order=2, near=True)
+            yield _Climb(self._central, np.minimum(1.0, self.scale), order=2)  # sin(x) at x = 1e6 varies over 1
+            yield _Climb(self._central, self.scale, order=2, short=True)  # sin(1e7 x) at x = 1
         yield _Climb(self._central, 2.0**-13 * tight, order=2, last_resort=True)  # arcsin(x) at x = 1 - 1e-8
         yield _Climb(self._one_sided, tight, order=1, last_resort=True)
         yield _Climb(self._one_sided, -tight, order=1, last_resort=True)

@@ -36,9 +36,14 @@ class Tolerances:
         """Of each pair, or of all of them."""
         self._numeric, self._claimed = PairScales(outputs, inputs), PairScales(outputs, inputs)
         self._negligible = 0.0 if options.atol is not None else NEGLIGIBLE
-        self._depends = bool(self._negligible) or self._low_inputs
-        # where evaluations are no sharper than the low precision itself, no bar is as sharp as a tolerance may ask
-        self._accepts_bars = bool(self._negligible) or (self._low_inputs and stencil.problem.evaluates_in is None)
+        # sums in the derivative round relative to the largest entry
+        self._rounds_in = np.maximum(inputs.eps, outputs.finest_eps) if widens else np.full(inputs.size, DOUBLE)
+        self._low = bool(self._rounds_in.max(initial=0.0) > DOUBLE)
+        self._depends = bool(self._negligible) or self._low
+        # where evaluations are no sharper than the low precision itself, no bar is as sharp as a tolerance may ask;
+        # nor where noise was measured, of which a tolerance that was asked for did not know
+        blurred = stencil.problem.noise is not None or (self._low and stencil.problem.evaluates_in is None)
+        self._accepts_bars = bool(self._negligible) or blurred
         self.needs_largest = self._depends or options.certify
         """Whether the largest entries must be known before anything is judged or certified."""
         self._sharp: bool | None = None
@@ -145,8 +150,8 @@ class Tolerances:
         if self._depends:
             inputs = self._stencil.problem.inputs
             atol = of_blocks(inputs, self._negligible * self.rtol) * self.largest
-            if self._low_inputs:  # a gradient that should be zero is made of others, and of their round-off
-                atol = np.maximum(atol, of_blocks(inputs, ENTRY_ROUND_OFF * inputs.eps) * self.largest.max())
+            if self._low:  # a gradient that should be zero is made of others, and of their round-off
+                atol = np.maximum(atol, of_blocks(inputs, ENTRY_ROUND_OFF * self._rounds_in) * self.largest.max())
             self._atol = np.maximum(self._atol, atol)
             self._sharp = None
 

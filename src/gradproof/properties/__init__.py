@@ -38,20 +38,20 @@ _REVERSE, _FORWARD = (Mode.REVERSE,), (Mode.FORWARD,)
 PROPERTIES: dict[str, Property] = {
     "unused": Property(unused, connected=False),
     "jacobian": Property(jacobian),
-    "repeatability": Property(repeatability, connected=None),
-    "mutation": Property(mutation, needs=MemoryWatch, connected=None),
+    "repeatability": Property(repeatability, connected=None, depends_on_noise=False),
+    "mutation": Property(mutation, needs=MemoryWatch, connected=None, depends_on_noise=False),
     "determinism": Property(determinism),
-    "metadata": Property(metadata, modes=_REVERSE, needs=Inspection),
-    "dtypes": Property(dtypes, needs=Inspection),
+    "metadata": Property(metadata, modes=_REVERSE, needs=Inspection, depends_on_noise=False),
+    "dtypes": Property(dtypes, needs=Inspection, depends_on_noise=False),
     "batched_forward": Property(batched_forward, modes=_FORWARD, needs=Batching),
     "batched_reverse": Property(batched_reverse, modes=_REVERSE, needs=Batching),
     "linearity": Property(linearity),
     "layout": Property(layout, modes=_REVERSE, needs=MemoryLayouts),
-    "aliasing": Property(aliasing, modes=_REVERSE, needs=Inspection),
+    "aliasing": Property(aliasing, modes=_REVERSE, needs=Inspection, depends_on_noise=False),
     "adjoint": Property(adjoint, all_modes=True),
     "undefined": Property(undefined, needs=Omission),
     "symmetry": Property(symmetry, modes=_REVERSE, needs=Pairing, order=2),
-    "compare": Property(reference, modes=_REVERSE, needs=Reference, connected=None),
+    "compare": Property(reference, modes=_REVERSE, needs=Reference, connected=None, depends_on_noise=False),
 }
 
 EXPLANATIONS = ("repeatability", "mutation", "determinism")

@@ -21,6 +21,7 @@ from gradproof.core.types import Indices
 from gradproof.core.words import Words
 from gradproof.properties.by_integral import by_integral, can_integrate
 from gradproof.properties.by_twin import by_twin, has_twin
+from gradproof.properties.in_noise import in_noise
 from gradproof.properties.property import Pause
 from gradproof.results.diagnosis import Evidence, diagnose
 from gradproof.results.finding import Entry, Finding, Spots
@@ -47,9 +48,10 @@ def jacobian(investigation: Investigation, options: Options) -> Iterator[Finding
 
     In low precision through the twin, where there is one; else with long segments where shorter steps see nothing.
     """
-    if options.step is None and investigation.problem.coarsest_eps > DOUBLE:
+    made = investigation.problem is investigation.made
+    if made and options.step is None and investigation.problem.coarsest_eps > DOUBLE:
         return _in_low_precision(investigation, options)
-    return _compared(investigation, options)
+    return in_noise(investigation, options, _compared)
 
 
 def _in_low_precision(investigation: Investigation, options: Options) -> Iterator[Finding | Seen | Note | Pause]:
@@ -57,7 +59,7 @@ def _in_low_precision(investigation: Investigation, options: Options) -> Iterato
         yield from by_twin(investigation, options, _compared)
         return
     doubtful = False
-    for found in _compared(investigation, options):
+    for found in in_noise(investigation, options, _compared):
         doubtful |= isinstance(found, Finding)
         yield found
     reverse = Mode.REVERSE in options.modes and options.strategy is Strategy.PROBES

@@ -28,7 +28,8 @@ class Property:
 
     It can be asked in each of `modes`, or in all of them together (`all_modes`); it needs a capability, or none.
     `connected` says which Problems it is for: those with a derivative (True), those that claim to have none (False),
-    or all (None). `order` 2: it is about second derivatives only.
+    or all (None). `order` 2: it is about second derivatives only. `depends_on_noise`: what it finds may be due to noise
+    of the function, which is then measured.
     """
 
     examine: Examine
@@ -37,6 +38,7 @@ class Property:
     connected: bool | None = True
     all_modes: bool = False
     order: int = 1
+    depends_on_noise: bool = True
 
     def can_be_asked(self, problem: Problem, modes: tuple[Mode, ...], order: int = 1) -> bool:
         """Whether it is a question about this Problem, in the modes that are asked about, with all it needs there."""

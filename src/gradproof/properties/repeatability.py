@@ -15,7 +15,7 @@ def repeatability(investigation: Investigation, options: Options) -> Iterator[Fi
     """Evaluate again: differences beyond round-off mean that no numerical derivative can be trusted."""
     problem = investigation.problem
     again = investigation.evaluate(problem.point)
-    if not same(problem.value, again, problem.outputs.coarsest_eps):
+    if not same(problem.value, again, investigation.made.outputs.coarsest_eps):
         worst = worst_difference(again, problem.value)
         place = problem.outputs.place(worst)
         yield Finding(

@@ -86,8 +86,12 @@ def _overwritten(investigation: Investigation) -> tuple[str, ...]:
 
 
 def scales(problem: Problem) -> tuple[float, float]:
-    """A large and a small scale, both powers of two, that leave room within the range of the dtype."""
-    return (2.0**2, 2.0**-4) if problem.coarsest_eps > HALF_OR_LESS else (2.0**10, 2.0**-20)
+    """A large and a small scale, both powers of two, that leave room within the range of the dtype.
+
+    Where noise was measured, another dtype inside may have the range of half precision.
+    """
+    narrow = problem.coarsest_eps > HALF_OR_LESS or problem.noise is not None
+    return (2.0**2, 2.0**-4) if narrow else (2.0**10, 2.0**-20)
 
 
 def constant(investigation: Investigation) -> Vector:

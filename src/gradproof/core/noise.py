@@ -1,0 +1,302 @@
+"""How noisy a function is: measured, because the dtype is only a lower bound.
+
+Functions round inside. A norm casts to float32 whatever it is given, a kernel multiplies in bfloat16, a solver stops at
+a tolerance, values are stored on a grid. Seen with fine steps such a function is a staircase.
+
+With o and s the odd and the even part of F along a direction,
+
+    o = (F(x + hu) - F(x - hu)) / 2,    s = (F(x + hu) + F(x - hu)) / 2 - F(x),
+
+what a rung of a ladder of steps leaves unexplained, max(|o - o' h/h'|, |s| / 2) with o' of the rung before, falls with
+the square of the step where F is smooth, with the step at a kink, and stays where there is noise. Where it stays over
+three rungs, that is the noise; two are enough where F does not move at all at finer ones, between two steps of the
+staircase. Where it is the same on all finer rungs, the point lies on a jump, and that is no noise.
+
+Noise is looked for only where something is about to be reported, and by the two finest rungs first: where they leave
+no more than round-off, there is none. A solver that stops at a tolerance may be smooth at the point all the same, and
+jump beside it: see `jumps`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from gradproof.core.investigation import Investigation, random_probe
+from gradproof.core.norm import norm
+from gradproof.core.precision import (
+    CLEAR,
+    COARSEST_NOISE,
+    DOUBLE,
+    LEAST_JUMP,
+    MEASURED,
+    MEASURED_NOISE,
+    NOISY_SHARE,
+    SINGLE,
+    STAYS,
+    TOLD,
+    WIDEST_FORMAT,
+    WIDEST_JUMP,
+)
+from gradproof.core.problem import OutputChangedError, Problem
+from gradproof.core.seen import Note
+from gradproof.core.space import Block, Space
+from gradproof.core.types import Flags, Matrix, Vector
+
+# Steps in ratios that are no powers of two, as in the ladder; of few bits, so that points are stored exactly.
+_JITTER = (1.0, 1.125, 0.875, 1.25, 0.9375, 1.1875, 0.8125, 1.0625, 0.875)
+# Bits of a direction's numbers, for the same reason.
+_BITS = 4
+# Directions that noise is measured along; of few outputs more, because one of many is noisy along any.
+_DIRECTIONS, _MANY, _DIRECTIONS_OF_FEW = 2, 16, 4
+# Values on a jump are the same on all finer rungs but for this part.
+_ALIKE = 0.25
+# Two rungs are a run if the second is not below the first by this part of the ratio of their steps: at a kink nearby,
+# beyond which F does not move, it is by half of it at least.
+_SHORT_RUN = 0.375
+# The rung among the coarse ones that fine ones are compared with, and how much slopes of a smooth function may differ.
+_MIDDLE, _STRAIGHT = 2, 0.05
+# Jumps are looked for in this many cells, by differences of an order that leaves little of smooth parts; and how far
+# around the point, along one direction after the other: solvers take one iteration more or less only here and there.
+_CELLS, _ORDER, _SPANS = 64, 6, (0.5, 1.0, 0.25, 2.0)
+# How far a whole number of steps is from a whole number, by round-off of a decimal place.
+_WHOLE = 1e-6
+
+
+def finds_noise(investigation: Investigation, *, slight: bool = False) -> bool:
+    """Whether the function is noisier than it was taken to be; from now on it is taken to be as noisy as it is.
+
+    Where what is in doubt is `slight`, jumps beside the point may explain it too.
+    """
+    first = investigation.problem is investigation.made
+    coarser = investigation.once(measured) if first else None
+    if coarser is None and slight:
+        coarser = investigation.once(jumping)
+    if coarser is None or coarser is investigation.problem:
+        return False
+    investigation.take_as(coarser, keep=(measured, jumping))
+    return True
+
+
+def told(investigation: Investigation) -> Iterator[Note]:
+    """In words, what was found."""
+    pairs = zip(investigation.made.outputs.blocks, investigation.problem.outputs.blocks, strict=True)
+    for stored, block in pairs:
+        if block.eps > TOLD * stored.eps:
+            bits = max(1, round(-math.log2(block.eps)))
+            yield Note(f"{block.label} is computed with about {bits} bits inside, as measured, and judged accordingly")
+
+
+def measured(investigation: Investigation) -> Problem | None:
+    """The Problem with the noise that its function is seen to have; None: the dtype explains what there is.
+
+    Asked through `Investigation.once`.
+    """
+    problem = investigation.problem
+    exponents = _rungs(_evaluated_in(problem))
+    if not exponents or not problem.inputs.size or not problem.outputs.size:
+        return None
+    here = _Along(investigation, 0)
+    if here.is_smooth(exponents):
+        return None
+    noise = here.noise(exponents)
+    few = problem.outputs.size < _MANY
+    if not few and not any(_spacings(problem, noise)):  # a rare miss is no harm
+        return None
+    for which in range(1, _DIRECTIONS_OF_FEW if few else _DIRECTIONS):
+        noise = np.fmax(noise, _Along(investigation, which).noise(exponents))
+    return _as_noisy_as(problem, noise, _spacings(problem, noise))
+
+
+def jumping(investigation: Investigation) -> Problem | None:
+    """The Problem with the jumps that its function makes beside the point for its noise; None: it makes none.
+
+    Only small ones count, of not too few elements of an output, as of a solver that stops at a tolerance. Asked through
+    `Investigation.once`.
+    """
+    problem = investigation.problem
+    if not problem.inputs.size or not problem.outputs.size or _evaluated_in(investigation.made) > DOUBLE:
+        return None
+    size = np.zeros(problem.outputs.size)
+    for which, span in enumerate(_SPANS):
+        along = _Along(investigation, which)
+        size = np.fmax(size, jumps(along.values(np.linspace(-span, span, _CELLS + 1))))
+        found = [eps if LEAST_JUMP < eps <= WIDEST_JUMP else 0.0 for eps in _spacings(problem, size)]
+        if any(found):
+            return _as_noisy_as(problem, size, found)
+    return None
+
+
+def _as_noisy_as(problem: Problem, noise: Vector, found: Sequence[float]) -> Problem | None:
+    """The Problem with this noise, which so wide a spacing of numbers explains for each output; None: none is found."""
+    if not any(found):
+        return None
+    sizes = [block.size for block in problem.outputs.blocks]
+    spacing = np.maximum(np.repeat(found, sizes), _own_spacing(problem))
+    least = spacing * problem.outputs.typical(problem.value)
+    return replace(computed_in(problem, found), noise=np.fmax(MEASURED_NOISE * noise, least))
+
+
+def computed_in(problem: Problem, precisions: Sequence[float]) -> Problem:
+    """The Problem, with a function that is computed in a precision for each output, where that is lower than stored."""
+    blocks = zip(problem.outputs.blocks, precisions, strict=True)
+    outputs = Space(tuple(replace(block, eps=max(block.eps, eps)) for block, eps in blocks))
+    twin = None if problem.evaluates_in is None else max(problem.evaluates_in, *precisions)
+    return replace(problem, outputs=outputs, evaluates_in=twin)
+
+
+def is_made_of_steps(problem: Problem, output: Block) -> bool:
+    """Whether the steps of an output are no floating-point format's: wider, or between numbers of so many decimals."""
+    value = problem.value[output.slice]
+    step = output.eps * norm(value) / math.sqrt(output.size)
+    if output.eps > WIDEST_FORMAT or not step:
+        return True
+    decimals = math.floor(-math.log10(step))
+    scaled = np.multiply.outer([10.0**places for places in range(decimals - 1, decimals + 3)], value)
+    return bool((np.abs(scaled - np.rint(scaled)) <= _WHOLE).all(axis=1).any())
+
+
+def _evaluated_in(problem: Problem) -> float:
+    return problem.coarsest_eps if problem.evaluates_in is None else problem.evaluates_in
+
+
+def _rungs(eps: float) -> tuple[int, ...]:
+    """The rungs that noise of a function in a precision is looked for on; none below half: nothing is coarser.
+
+    >>> _rungs(2.0**-52), _rungs(2.0**-23), _rungs(2.0**-10), _rungs(2.0**-7)
+    ((0, 3, 6, 9, 12, 15, 18, 21, 24), (1, 3, 5, 7, 9, 11), (0, 1, 2, 3, 4, 5), ())
+    """
+    if eps <= DOUBLE:
+        return tuple(range(0, 25, 3))
+    if eps <= SINGLE:
+        return tuple(range(1, 12, 2))
+    return tuple(range(6)) if eps < WIDEST_FORMAT else ()
+
+
+def _spacings(problem: Problem, noise: Vector) -> list[float]:
+    """The relative spacing of numbers that explains the noise of each output; zero: its own does, or none could."""
+    return [_spacing(problem, noise, block.slice) for block in problem.outputs.blocks]
+
+
+def _spacing(problem: Problem, noise: Vector, run: slice) -> float:
+    value, count = problem.value[run], run.stop - run.start
+    if not count or not np.isfinite(value).all() or not value.any():
+        return 0.0
+    eps = 2.0 * float(np.quantile(noise[run], NOISY_SHARE, method="higher")) * math.sqrt(count) / norm(value)
+    return eps if MEASURED * float(_own_spacing(problem)[run].max()) < eps <= COARSEST_NOISE else 0.0
+
+
+def _own_spacing(problem: Problem) -> Vector:
+    """The spacing of the numbers that each output is said to be computed in."""
+    if problem.evaluates_in is not None:
+        return np.full(problem.outputs.size, problem.evaluates_in)
+    return np.maximum(problem.outputs.eps, problem.inputs.finest_eps)
+
+
+class _Along:
+    """The function along a random direction: signs and magnitudes of few bits, times a power of two near each scale."""
+
+    def __init__(self, investigation: Investigation, which: int) -> None:
+        self._investigation, self._problem = investigation, investigation.problem
+        probe = random_probe(self._problem.inputs.size, investigation.seed + 2 + which)
+        _, exponent = np.frexp(investigation.scale)
+        self._direction = np.ldexp(np.rint(probe * 2.0**_BITS), exponent - 1 - _BITS)
+
+    def noise(self, exponents: tuple[int, ...]) -> Vector:
+        """The noise of each output; zero where nothing stays."""
+        slopes, left = self._unexplained(exponents)
+        return staying(left, slopes[1:] != 0, ratio=2.0 ** (exponents[1] - exponents[0]))
+
+    def is_smooth(self, exponents: tuple[int, ...]) -> bool:
+        """Whether fine rungs leave no more than round-off unexplained, of a function that has the same slope on them.
+
+        That is, the same as on a coarse one: along some coordinates it may be a staircase, and smooth along others.
+        """
+        slopes, left = self._unexplained((exponents[_MIDDLE], *exponents[-2:]))
+        floor = MEASURED * TOLD * _own_spacing(self._problem) * self._problem.outputs.typical(self._problem.value)
+        with np.errstate(invalid="ignore"):
+            apart = np.abs(slopes[0] - slopes[-1])
+            straight = apart <= _STRAIGHT * self._problem.outputs.typical(slopes[0])
+            return bool((straight & (slopes[-1] != 0) & (left[-1] <= floor)).all())
+
+    def _unexplained(self, exponents: tuple[int, ...]) -> tuple[Matrix, Matrix]:
+        """The slope on each rung, which is zero only where F does not move; and what each but the first leaves."""
+        sizes = np.array([2.0**-rung * _JITTER[rung % len(_JITTER)] for rung in exponents])
+        values = self.values([*sizes, *-sizes, 0.0])
+        above, below, here = values[: len(sizes)], values[len(sizes) : -1], values[-1]
+        with np.errstate(all="ignore"):
+            odd, even = (above - below) / 2.0, (above + below) / 2.0 - here
+            ratios = sizes[1:] / sizes[:-1]
+            left = np.fmax(np.abs(odd[1:] - ratios[:, None] * odd[:-1]), np.abs(even[1:]) / 2.0)
+            still = (above == here) & (below == here)
+            slopes = np.where(still, 0.0, np.where(odd != 0, odd / sizes[:, None], np.finfo(np.float64).tiny))
+            return slopes, left
+
+    def values(self, steps: Sequence[float] | Vector) -> Matrix:
+        """F at some steps, NaN where the function refuses a point. Without a batch, which may round otherwise."""
+        problem = self._problem
+        values = np.full((len(steps), problem.outputs.size), np.nan)
+        for row, step in zip(values, steps, strict=True):
+            point = problem.point + step * self._direction
+            if problem.evaluates_in is None:
+                problem.inputs.round_in_place(point)
+            try:
+                row[:] = self._investigation.evaluate(point)
+            except OutputChangedError:
+                raise
+            except Exception:  # outside of the domain: the others remain
+                continue
+        return values
+
+
+def staying(left: Matrix, moves: Flags, ratio: float) -> Vector:
+    """The noise in what each rung leaves unexplained (one row each, coarse to fine): what does not fall as at a kink.
+
+    `moves` says whether F moves on each of them, `ratio` is that of two neighbouring steps.
+
+    >>> rungs = np.array([[1e-2, 1e-2], [1e-4, 1e-4], [2e-6, 2e-6], [3e-6, 3e-8], [1e-6, 5e-10]])
+    >>> staying(rungs, rungs > 0, ratio=8.0)
+    array([3.e-06, 0.e+00])
+    """
+    noise = np.zeros(left.shape[1])
+    still = np.ones(left.shape[1], dtype=np.bool_)  # on all rungs beyond the three
+    with np.errstate(invalid="ignore"):
+        for rung in range(len(left) - 3, -1, -1):
+            first, second, third = left[rung : rung + 3]
+            three = (third > 0) & (third * ratio ** (2.0 * STAYS) > np.fmax(first, second))
+            noise = np.where(three, np.fmax(noise, np.fmax(second, third)), noise)  # the first may be truncation
+            still &= ~moves[rung + 2]
+            two = still & moves[rung + 1] & (second * _SHORT_RUN * ratio > first)
+            noise = np.where(two, np.fmax(noise, np.fmax(first, second)), noise)
+    return np.where(_on_jump(left), 0.0, noise)
+
+
+def _on_jump(left: Matrix) -> Flags:
+    """Where the finer half of the rungs leave the same."""
+    finer = left[len(left) // 2 :]
+    with np.errstate(invalid="ignore"):
+        low, high = finer.min(axis=0), finer.max(axis=0)
+        return (low > 0) & (high - low <= _ALIKE * high)
+
+
+def jumps(values: Matrix) -> Vector:
+    """The largest lone jump of each output in its values at equal spacing, one row for each point; zero: none.
+
+    The polynomial through a few points on the left of a cell, continued, misses the next point by their difference of
+    that order, and so from the right. On both sides of a jump these are the jump, up to the sign; a kink lies where the
+    two polynomials meet, so there they have different signs; and further away both must be small.
+
+    >>> x = np.linspace(0.3, 1.3, 33)
+    >>> jumps(np.stack([np.sin(x) + 1e-6 * (x > 0.81), np.abs(x - 0.81), np.exp(x)], axis=1)).round(8)
+    array([1.e-06, 0.e+00, 0.e+00])
+    """
+    missed = np.diff(values, n=_ORDER, axis=0)
+    with np.errstate(invalid="ignore"):
+        left, right = missed[1:-_ORDER], -missed[_ORDER:-1]  # which end and begin with each cell
+        beyond = np.fmax(np.abs(missed[: -_ORDER - 1]), np.abs(missed[_ORDER + 1 :]))
+        size = np.fmin(np.abs(left), np.abs(right))
+        lone = (left * right > 0) & (beyond <= CLEAR * size)
+    return np.max(np.where(lone, size, 0.0), axis=0, initial=0.0)

@@ -1,0 +1,105 @@
+"""Each property in its turn: what it finds, and what becomes of it when it pauses, raises or runs out of budget."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from gradproof.core.cost import BudgetExhausted
+from gradproof.core.investigation import Investigation
+from gradproof.core.noise import finds_noise
+from gradproof.core.options import Options
+from gradproof.core.precision import SLIGHT
+from gradproof.core.problem import MisshapenGradientError, Mode, OutputChangedError
+from gradproof.core.seen import Note, Seen
+from gradproof.core.status import Status
+from gradproof.properties.property import Pause, Property
+from gradproof.results.finding import Finding
+
+
+def examined(
+    investigation: Investigation, options: Options, asked: Sequence[tuple[str, Property]]
+) -> Iterator[list[Finding | Seen | Note]]:
+    """What each property finds; an exception of user code is a finding too.
+
+    A property that pauses goes on after all others. What noise of the function may explain is examined again, with that
+    noise known.
+    """
+    waiting = [(name, each, list[Finding | Seen | Note]()) for name, each in asked]
+    paused: dict[str, Iterator[Finding | Seen | Note | Pause]] = {}
+    while waiting:
+        name, each, found = waiting.pop(0)
+        try:
+            asked_now = paused.pop(name, None) or iter(each.examine(investigation, options))
+            while _until_pause(asked_now, found):
+                if waiting:
+                    paused[name] = asked_now
+                    break
+            if name in paused:
+                waiting.append((name, each, found))
+                continue
+            while each.depends_on_noise and options.precision is None and _is_noise(investigation, found):
+                found = [item for item in each.examine(investigation, options) if not isinstance(item, Pause)]
+        except BudgetExhausted:
+            found.append(_exhausted(name))
+        except Exception as error:
+            misshapen = isinstance(error, MisshapenGradientError)
+            yield [*found, _refused(error) if misshapen else raised(name, error)]
+            return
+        yield found
+
+
+def _until_pause(examined: Iterator[Finding | Seen | Note | Pause], found: list[Finding | Seen | Note]) -> bool:
+    """Add what a property finds; whether it paused."""
+    for item in examined:
+        if isinstance(item, Pause):
+            return True
+        found.append(item)
+    return False
+
+
+def _is_noise(investigation: Investigation, found: Sequence[Finding | Seen | Note]) -> bool:
+    """Whether something is about to be reported that noise of the function, which is seen, may explain."""
+    doubts = [each for each in found if isinstance(each, Finding) and each.status in _DOUBTS]
+    return bool(doubts) and finds_noise(investigation, slight=all(map(_is_slight, doubts)))
+
+
+_DOUBTS = (Status.WRONG, Status.INCONCLUSIVE)
+
+
+def _is_slight(finding: Finding) -> bool:
+    """Whether a finding is of differences that are small next to what differs."""
+    pairs = [(entry.numeric, entry.analytic) for entry in finding.entries] or [(finding.numeric, finding.analytic)]
+    return all(
+        numeric is not None and analytic is not None and abs(analytic - numeric) <= SLIGHT * abs(numeric)
+        for numeric, analytic in pairs
+    )
+
+
+def raised(name: str, error: Exception) -> Finding:
+    """The finding for an exception in user code."""
+    if isinstance(error, OutputChangedError):
+        headline = f"Nothing can be compared: {error}"
+    else:
+        headline = f"While `{name}` was checked, user code raised {type(error).__name__}: {error}"
+    return Finding(property=name, status=Status.RAISED, headline=headline, cause=error)
+
+
+def _refused(error: MisshapenGradientError) -> Finding:
+    """The finding for a gradient that the framework itself does not take."""
+    return Finding(
+        property="metadata",
+        kind="layout",
+        mode=Mode.REVERSE,
+        status=Status.WRONG,
+        headline=f"A gradient has another layout: {error}.",
+        cause=error,
+    )
+
+
+def _exhausted(name: str) -> Finding:
+    return Finding(
+        property=name,
+        status=Status.INCONCLUSIVE,
+        headline=f"The budget was used up before the property `{name}` was checked.",
+        hint="raise budget=, or check fewer inputs at a time",
+    )

@@ -1,0 +1,115 @@
+"""A Jacobian whose function may be a staircase, by rounding inside or by design."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from gradproof.core.investigation import Investigation
+from gradproof.core.noise import finds_noise, is_made_of_steps
+from gradproof.core.options import Options
+from gradproof.core.precision import HALF_OR_LESS, NOISY_STRIDE
+from gradproof.core.problem import Mode
+from gradproof.core.seen import Seen
+from gradproof.core.space import Block
+from gradproof.core.status import Status
+from gradproof.properties.property import Pause
+from gradproof.results.finding import Finding
+
+Compare = Callable[[Investigation, Options], Iterator[Finding | Seen | Pause]]
+"""The ordinary comparison of a Jacobian."""
+_BETWEEN_STEPS = (
+    "\n  The function is a staircase with steps of {eps:.2g}, relative to its values, as rounding inside makes: zero, "
+    "which is\n  claimed everywhere, is its derivative between the steps, but not the slope behind them."
+)
+_SAY_WHICH = 'say precision="float64" if the steps are meant; else a gradient is lost, as behind a detached cast'
+
+
+def in_noise(investigation: Investigation, options: Options, compared: Compare) -> Iterator[Finding | Seen | Pause]:
+    """What the ordinary comparison finds, with the noise that is known.
+
+    A gradient that is zero for all of an input is the derivative between two steps of a staircase too: whether there is
+    one is looked at before it passes.
+    """
+    if investigation.problem is investigation.made or options.precision is not None:
+        doubtful = False
+        for found in compared(investigation, options):
+            doubtful |= isinstance(found, Finding)
+            yield found
+        if options.precision is not None or doubtful or not _may_be_between_steps(investigation):
+            return
+    for found in _in_noise(investigation, options, compared):
+        yield from _between_steps(investigation, found)
+
+
+def _may_be_between_steps(investigation: Investigation) -> bool:
+    """Whether nothing but zeros is claimed of some input, which seems right, of a function that is a staircase."""
+    zero = any(_is_zero(investigation, block) for block in investigation.problem.inputs.blocks)
+    return zero and finds_noise(investigation)
+
+
+def _in_noise(investigation: Investigation, options: Options, compared: Compare) -> list[Finding | Seen]:
+    """The comparison of a function that was seen to be noisy.
+
+    Where half precision or less hides all that is to be seen, longer steps may settle it; what they do not, shorter
+    ones know better.
+    """
+    found = _all(compared(investigation, options))
+    status = {each.status for each in found if isinstance(each, Finding)}
+    if status == {Status.INCONCLUSIVE} and investigation.problem.outputs.coarsest_eps > HALF_OR_LESS:
+        longer = _with_longer_steps(investigation, options, compared)
+        return found if any(isinstance(each, Finding) for each in longer) else longer
+    return found
+
+
+def _with_longer_steps(investigation: Investigation, options: Options, compared: Compare) -> list[Finding | Seen]:
+    problem, scale = investigation.problem, investigation.scale
+    investigation.scale = NOISY_STRIDE * np.maximum(scale, problem.inputs.typical(problem.point, least=1.0))
+    try:
+        return _all(compared(investigation, options))
+    finally:
+        investigation.scale = scale
+
+
+def _all(found: Iterator[Finding | Seen | Pause]) -> list[Finding | Seen]:
+    return [each for each in found if not isinstance(each, Pause)]
+
+
+def _is_zero(investigation: Investigation, input_: Block) -> bool:
+    """Whether the gradient of all outputs is zero for all of an input, as far as it is known."""
+    if not input_.size:
+        return False
+    if investigation.rows is not None:
+        return not investigation.rows[:, input_.slice].any()
+    return investigation.is_pulled and not investigation.pullback[input_.slice].any()
+
+
+def _is_zero_in(investigation: Investigation, mode: Mode, output: Block, input_: Block) -> bool:
+    """Whether the derivative of an output is zero for all of an input."""
+    if mode is Mode.FORWARD:
+        tangent = np.zeros_like(investigation.tangent)
+        tangent[input_.slice] = investigation.tangent[input_.slice]
+        return not investigation.jvp(tangent)[output.slice].any()
+    if investigation.rows is not None:
+        return not investigation.rows[output.slice, input_.slice].any()
+    cotangent = np.zeros_like(investigation.cotangent)
+    cotangent[output.slice] = investigation.cotangent[output.slice]
+    return not investigation.vjp(cotangent)[input_.slice].any()
+
+
+def _between_steps(investigation: Investigation, found: Finding | Seen) -> Iterator[Finding | Seen]:
+    """What is said of a staircase whose derivative is claimed to be zero everywhere: that is true between its steps.
+
+    So it passes if the function is made of steps, and cannot be judged if they look like those of a number format.
+    """
+    if not isinstance(found, Finding) or found.mode is None or not found.entries:
+        yield found
+        return
+    output, input_ = found.entries[0].output.block, found.entries[0].input.block
+    if not _is_zero_in(investigation, found.mode, output, input_):
+        yield found
+    elif not is_made_of_steps(investigation.problem, output):
+        text = _BETWEEN_STEPS.format(eps=output.eps)
+        yield replace(found, status=Status.INCONCLUSIVE, headline=found.headline + text, hint=_SAY_WHICH)
