@@ -19,6 +19,8 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from gradproof.backends import Session
 from gradproof.core.cost import BudgetExhausted, Cost
 from gradproof.core.investigation import Investigation
@@ -134,9 +136,10 @@ def check_problem(problem: Problem, subject: str = "", options: Options | None =
 
 def examine(session: Session, request: Request) -> list[Round]:
     """The first derivative; and the second, if it is asked for and there is one."""
-    rounds = [_round(session, request, session.problem, 1, 0)]
-    if request.order == 2 and rounds[0].can_be_differentiated:
-        rounds.append(_round(session, request, session.second, 2, rounds[0].cost.evaluations))
+    with np.errstate(all="ignore"):  # numbers at the ends of their range are no news
+        rounds = [_round(session, request, session.problem, 1, 0)]
+        if request.order == 2 and rounds[0].can_be_differentiated:
+            rounds.append(_round(session, request, session.second, 2, rounds[0].cost.evaluations))
     return rounds
 
 
@@ -279,7 +282,8 @@ def conclude(session: Session, request: Request, rounds: Sequence[Round]) -> Rep
     """The report of all rounds, with pictures if there is something wrong."""
     report = _bare(session, request, rounds)
     if not report:
-        report = _illustrated(rounds[0], report)
+        with np.errstate(all="ignore"):
+            report = _illustrated(rounds[0], report)
     costs = [round_.cost for round_ in rounds]
     spent = Spent(
         evaluations=sum(cost.evaluations for cost in costs),

@@ -38,7 +38,11 @@ def examined(
                 waiting.append((name, each, found))
                 continue
             while each.depends_on_noise and options.precision is None and _is_noise(investigation, found):
-                found = [item for item in each.examine(investigation, options) if not isinstance(item, Pause)]
+                again = [item for item in each.examine(investigation, options) if not isinstance(item, Pause)]
+                if _worst(again) > _worst(found):  # it was no noise
+                    investigation.take_as(investigation.made)
+                    break
+                found = again
         except BudgetExhausted:
             found.append(_exhausted(name))
         except Exception as error:
@@ -61,6 +65,10 @@ def _is_noise(investigation: Investigation, found: Sequence[Finding | Seen | Not
     """Whether something is about to be reported that noise of the function, which is seen, may explain."""
     doubts = [each for each in found if isinstance(each, Finding) and each.status in _DOUBTS]
     return bool(doubts) and finds_noise(investigation, slight=all(map(_is_slight, doubts)))
+
+
+def _worst(found: Sequence[Finding | Seen | Note]) -> int:
+    return max([each.status.rank for each in found if isinstance(each, Finding)], default=0)
 
 
 _DOUBTS = (Status.WRONG, Status.INCONCLUSIVE)

@@ -80,7 +80,9 @@ def every_entry(
 
 def _surveyed(stencil: Stencil) -> Survey:
     survey = Survey(stencil, draw_direction(stencil))
-    survey.climb(*rungs(float(stencil.eps.max()))[1:3])
+    exponents = rungs(float(stencil.eps.max()))
+    middle = exponents[len(exponents) // 2]
+    survey.climb(middle, exponents[-1] if exponents[-1] > middle else middle + 1)
     return survey
 
 

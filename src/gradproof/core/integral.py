@@ -262,12 +262,21 @@ def follow(investigation: Investigation, course: Course) -> Outcome | None:
     surely = bool(accusing) and abs(sharpest.residual) > _SURELY * sharpest.bar
     if accusing and not surely and made[-1].holds and made[-1].bar <= sharpest.bar:
         return Outcome(made[-1], accuses=False, surely=False)
-    return Outcome(sharpest, bool(accusing), surely and not has_jumps(investigation, sharpest.segment))
+    surely = surely and not has_jumps(investigation, sharpest.segment)
+    return Outcome(sharpest, bool(accusing), surely and not _is_beside_zero(investigation, course, sharpest.segment))
 
 
-def _along(investigation: Investigation, course: Course, length: float) -> Balance | None:
+def _is_beside_zero(investigation: Investigation, course: Course, segment: Segment) -> bool:
+    """Whether all is well where no coordinate changes its sign: at zero, a function like log|x| has a pole."""
+    tight = _along(investigation, course, segment.length, ways=(True,))
+    return tight is not None and tight.holds and tight.tells
+
+
+def _along(
+    investigation: Investigation, course: Course, length: float, ways: tuple[bool, ...] = (False, True)
+) -> Balance | None:
     """The balance along one direction; along one on which no coordinate changes its sign, where that has no value."""
-    for tight in (False, True):
+    for tight in ways:
         segment = lay(investigation, course.direction(investigation, tight=tight), length)
         if segment is None or not np.isfinite(segment.change).all():
             continue

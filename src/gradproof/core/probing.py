@@ -704,7 +704,7 @@ class Prober:
         """Every entry while that is affordable; else the wrong ones are located and judged."""
         investigation, survey = self.investigation, self.survey
         if self._affordable():
-            compared = every_entry(investigation, self.options, (Mode.FORWARD,))
+            compared = every_entry(investigation, self.options, (Mode.FORWARD,), survey)
             round_off = float((np.abs(self.direction) @ self.stencil.unresolvable) * self.stencil.noise.max())
             linear = bool(compared.judged) or self._is_linear(investigation.jvp, self.direction, pushed, round_off)
             return Outcome(compared.judged, [], compared.seen, nonlinear=not linear)
