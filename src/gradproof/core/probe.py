@@ -93,6 +93,8 @@ class Survey:
     """Whether the outputs on a kink were asked about all the same."""
     hides: Vector = field(init=False)
     """For each output, the largest lone error that the questions asked so far could have missed, times |u_i|."""
+    entered: list[tuple[float, Vector]] = field(default_factory=list[tuple[float, Vector]])
+    """Of each question that did not accuse: how large a residual it could have hidden, and its answer."""
     clear_from: float = math.inf
     """The smallest |u_i| for which no output hides an error beyond its tolerance any more."""
 

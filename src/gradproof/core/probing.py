@@ -57,6 +57,8 @@ _MOST_WORK = 2**22
 _SMALL = 256
 # Outputs up to which two rungs see well enough for torch's tolerances.
 _FEW = 20_000
+# A common factor of all entries of an input is to be seen if it is off by this much.
+_FACTOR = 0.01
 # Weights within this factor of each other are about alike.
 _EVEN = 3.0
 # What a probe that has climbed all it can may be short of the tolerance, and still passes: its certificate says so.
@@ -144,9 +146,9 @@ class Prober:
 
     def _reverse(self) -> Iterator[Outcome | Accusation]:
         """Ask until every output and every input is seen, or until something accuses."""
-        accused = self._look(self.survey, self._easiest_step())
-        if accused is None:
-            accused = self._look_at_weak_inputs()
+        accused = (
+            self._look(self.survey, self._easiest_step()) or self._look_at_weak_inputs() or self._look_for_factors()
+        )
         if accused is not None:
             survey, made = accused
             accusation = self._accusation(survey, made)
@@ -296,6 +298,7 @@ class Prober:
         if made.accuses:
             return made
         survey.enter(made)
+        survey.entered.append((made.threshold + abs(made.residual), pullback))
         return None
 
     def _again(self, survey: Survey) -> Probe | None:
@@ -448,6 +451,37 @@ class Prober:
             if accusation is not None:
                 return accusation
         return None
+
+    def _look_for_factors(self) -> tuple[Survey, Probe] | None:
+        """Each input of which a common factor could hide, because its share of J u cancels by chance: by its gradient.
+
+        Along that nothing cancels, and the answers that are there tell which way it is.
+        """
+        if not self._questions or not self.searches:
+            return None
+        _, gradient = self._questions[0]
+        for block, step in self._steps[:_LEAVES]:
+            if self._sees_factor(block):
+                continue
+            direction = np.zeros_like(self.direction)
+            direction[block.slice] = np.copysign(self.direction[block.slice], gradient[block.slice])
+            survey = Survey(self.stencil, direction)
+            survey.climb(*self._base)
+            accusation = self._look(survey, step)
+            if accusation is not None:
+                return accusation
+        return None
+
+    def _sees_factor(self, block: Block) -> bool:
+        """Whether some question would have shown that all of an input's gradient is off by a factor; or none can."""
+        can = False
+        for survey in self._surveys:
+            for hidden, gradient in survey.entered:
+                shares = gradient[block.slice] * survey.direction[block.slice]
+                if hidden <= _FACTOR * abs(float(shares.sum())):
+                    return True
+                can = can or hidden <= _FACTOR * float(np.abs(shares).sum())
+        return not can
 
     def _unseen_blocks(self) -> list[Block]:
         """The inputs of which some output's error could still hide."""
