@@ -36,9 +36,7 @@ class Tolerances:
         """Of each pair, or of all of them."""
         self._numeric, self._claimed = PairScales(outputs, inputs), PairScales(outputs, inputs)
         self._negligible = 0.0 if options.atol is not None else NEGLIGIBLE
-        # sums in the derivative round relative to the largest entry
-        self._rounds_in = np.maximum(inputs.eps, outputs.finest_eps) if widens else np.full(inputs.size, DOUBLE)
-        self._low = bool(self._rounds_in.max(initial=0.0) > DOUBLE)
+        self._low = widens and max(inputs.coarsest_eps, outputs.finest_eps) > DOUBLE
         self._depends = bool(self._negligible) or self._low
         # where evaluations are no sharper than the low precision itself, no bar is as sharp as a tolerance may ask;
         # nor where noise was measured, of which a tolerance that was asked for did not know
@@ -151,7 +149,8 @@ class Tolerances:
             inputs = self._stencil.problem.inputs
             atol = of_blocks(inputs, self._negligible * self.rtol) * self.largest
             if self._low:  # a gradient that should be zero is made of others, and of their round-off
-                atol = np.maximum(atol, of_blocks(inputs, ENTRY_ROUND_OFF * self._rounds_in) * self.largest.max())
+                rounds_in = np.maximum(inputs.eps, self._stencil.problem.outputs.finest_eps)
+                atol = np.maximum(atol, of_blocks(inputs, ENTRY_ROUND_OFF * rounds_in) * self.largest.max())
             self._atol = np.maximum(self._atol, atol)
             self._sharp = None
 

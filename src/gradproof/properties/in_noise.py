@@ -10,8 +10,8 @@ import numpy as np
 from gradproof.core.investigation import Investigation
 from gradproof.core.noise import finds_noise, is_made_of_steps
 from gradproof.core.options import Options
-from gradproof.core.precision import HALF_OR_LESS, NOISY_STRIDE
-from gradproof.core.problem import Mode
+from gradproof.core.precision import HALF_OR_LESS, NOISY_STRIDE, WIDEST_FORMAT
+from gradproof.core.problem import Mode, OutputChangedError
 from gradproof.core.seen import Seen
 from gradproof.core.space import Block
 from gradproof.core.status import Status
@@ -46,8 +46,26 @@ def in_noise(investigation: Investigation, options: Options, compared: Compare) 
 
 def _may_be_between_steps(investigation: Investigation) -> bool:
     """Whether nothing but zeros is claimed of some input, which seems right, of a function that is a staircase."""
-    zero = any(_is_zero(investigation, block) for block in investigation.problem.inputs.blocks)
-    return zero and finds_noise(investigation)
+    zero = [block for block in investigation.problem.inputs.blocks if _is_zero(investigation, block)]
+    return bool(zero) and _moves(investigation, zero) and finds_noise(investigation)
+
+
+def _moves(investigation: Investigation, blocks: list[Block]) -> bool:
+    """Whether the function changes at all over the widest step of a number format, if these inputs move."""
+    problem = investigation.problem
+    direction = np.zeros(problem.inputs.size)
+    for block in blocks:
+        direction[block.slice] = (investigation.draw(problem.inputs.size) * investigation.scale)[block.slice]
+    points = problem.point + np.multiply.outer((WIDEST_FORMAT, -WIDEST_FORMAT), direction)
+    if problem.evaluates_in is None:
+        problem.inputs.round_in_place(points)
+    try:
+        values = [investigation.evaluate(point) for point in points]
+    except OutputChangedError:
+        raise
+    except Exception:  # a step too far
+        return False
+    return not all(np.array_equal(value, problem.value, equal_nan=True) for value in values)
 
 
 def _in_noise(investigation: Investigation, options: Options, compared: Compare) -> list[Finding | Seen]:
