@@ -11,9 +11,10 @@ from array_problem import BRAIN, DOUBLE, HALF, SINGLE, Part, investigation
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gradproof.core.ladder import Estimate, bits, rungs, settle
 from gradproof.core.problem import OutputChangedError
 from gradproof.core.status import Status
-from gradproof.core.stencil import Estimate, Stencil, bits, rungs, settle
+from gradproof.core.stencil import Stencil
 from gradproof.core.suspects import rank
 
 
