@@ -12,8 +12,9 @@ import numpy as np
 
 from gradproof.core.cost import BudgetExhausted
 from gradproof.core.investigation import Investigation
+from gradproof.core.ladder import rungs
 from gradproof.core.problem import OutputChangedError
-from gradproof.core.stencil import Stencil, rungs
+from gradproof.core.stencil import Stencil
 from gradproof.results.exhibits import Exhibit, Rung
 from gradproof.results.finding import Entry, Finding
 

@@ -20,11 +20,8 @@ from torch.autograd.gradcheck import GradcheckError as TorchGradcheckError
 from gradproof.backends import Session, as_arguments
 from gradproof.backends.notices import notify
 from gradproof.backends.torch import jacobians
-from gradproof.backends.torch.calls import flatten_outputs
-from gradproof.backends.torch.derivative.pull import pull
 from gradproof.backends.torch.problem import LEAST_PRODUCTS
 from gradproof.backends.torch.session import comparing_session, gradcheck_session, gradgradcheck_session
-from gradproof.backends.torch.state.preserve import preserved
 from gradproof.backends.torch.tensors.strided import StridedFunction, StridedOutputs
 from gradproof.core.options import Options, Strategy
 from gradproof.core.problem import Mode, Problem
@@ -350,11 +347,7 @@ def get_numerical_jacobian(
     output. `target` may be anything that `fn` reads, by argument or not.
     """
     _only_one(grad_out, "get_numerical_jacobian")
-    packed = tuple(inputs) if isinstance(inputs, (tuple, list)) else inputs
-    moved = as_arguments(packed if target is None else target)
-    with preserved([x for x in moved if isinstance(x, torch.Tensor)]):
-        found = jacobians.numerical(lambda *_: fn(packed), moved, eps)
-    return tuple(per_output[0] for per_output in found)
+    return jacobians.numerical_of_first_output(fn, inputs, target, eps)
 
 
 def get_numerical_jacobian_wrt_specific_input(
@@ -370,11 +363,7 @@ def get_numerical_jacobian_wrt_specific_input(
 
     `outputs` and `is_forward_ad` are torch's; the outputs are read off the function itself.
     """
-    moved = inputs[input_idx] if input is None else input
-    if not moved.requires_grad:
-        raise ValueError(f"input {input_idx} does not require a gradient: call requires_grad_() on it")
-    with preserved([moved]):
-        return tuple(jacobians.numerical(lambda *_: fn(*inputs), (moved,), eps)[0])
+    return jacobians.numerical_of_one_input(fn, input_idx, inputs, eps, input)
 
 
 def get_analytical_jacobian(
@@ -386,19 +375,7 @@ def get_analytical_jacobian(
     of their inputs; they have their dtypes.
     """
     _only_one(grad_out, "get_analytical_jacobian")
-    if output.is_complex():
-        raise ValueError("Expected output to be non-complex: take its real or imaginary part first")
-    sources = [x for x in flatten_outputs(inputs) if isinstance(x, torch.Tensor) and x.requires_grad]
-    first, second = (jacobians.analytical(sources, output) for _ in range(2))
-    repeatable = all(not len(a) or bool((a - b).abs().max() <= nondet_tol) for a, b in zip(first, second, strict=True))
-    gradients = pull([output.sum()], sources, [torch.ones_like(output.sum())])
-    pairs = [(x, g) for x, g in zip(sources, gradients, strict=True) if g is not None]
-    return (
-        tuple(first),
-        repeatable,
-        all(x.shape == g.shape for x, g in pairs),
-        all(x.dtype == g.dtype for x, g in pairs),
-    )
+    return jacobians.analytical_with_flags(inputs, output, nondet_tol)
 
 
 def _require(condition: bool, what: str) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from array_problem import DOUBLE, SINGLE, array_problem
 
-from gradproof.core.agreement import is_sum, same
+from gradproof.core.agreement import is_linear, is_sum, same
 
 NAN, INF = np.nan, np.inf
 
@@ -49,3 +49,10 @@ def test_a_sum_may_lose_what_its_parts_cancel() -> None:
     assert is_sum(np.zeros(2), expected, 2.0, problem)
     assert not is_sum(np.array([1e-3, 0.0]), expected, 2.0, problem)
     assert not is_sum(np.array([np.nan, 0.0]), expected, 2.0, problem)
+
+
+def test_a_matrix_is_linear_and_a_power_is_not() -> None:
+    matrix, question = np.array([[1.0, 2.0], [3.0, -4.0]]), np.array([0.3, -0.7])
+    assert is_linear(lambda v: matrix @ v, question, matrix @ question, DOUBLE)
+    assert not is_linear(np.square, question, np.square(question), DOUBLE)
+    assert is_linear(np.square, question, np.square(question), DOUBLE, slack=2.0)

@@ -8,10 +8,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from array_problem import investigation
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gradproof.core.locate import halve
+from gradproof.core.locate import halve, worst_columns
+from gradproof.core.probe import Survey, draw_direction
+from gradproof.core.stencil import Stencil
+from gradproof.core.types import Vector
 
 SIZES = [1, 2, 3, 7, 8, 100, 1000, 4097]
 
@@ -129,3 +133,20 @@ def test_with_one_sign_the_places_come_in_an_order_that_puts_the_worst_half_firs
     contributions[np.argmax(contributions)] += contributions.sum()  # more than all others together
     (first,) = itertools.islice(Questions(contributions).search(), 1)
     assert first == np.argmax(contributions)
+
+
+def test_the_worst_inputs_of_an_output_are_found_by_its_row() -> None:
+    matrix = np.random.default_rng(0).normal(size=(3, 50))
+    row = matrix[1].copy()
+    row[17] += 0.5
+    row[40] -= 0.25
+    stencil = Stencil(investigation(lambda x: np.tanh(matrix @ x), np.zeros(50)))
+    survey = Survey(stencil, draw_direction(stencil))
+    survey.climb(14, 17)
+
+    def claim(part: Vector, run: slice) -> float:
+        assert not np.delete(part, np.arange(50)[run]).any()
+        return float(row[run] @ part[run])
+
+    found = worst_columns(survey, 1, survey.finest, float(row @ survey.direction), claim)
+    assert set(found) == {17, 40}

@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gradproof.core.investigation import Investigation
+from gradproof.core.ladder import rungs
 from gradproof.core.probe import Probe, Survey, aim, draw_direction, probe
-from gradproof.core.stencil import Stencil, rungs
+from gradproof.core.stencil import Stencil
 
 TWO, THREE = (14, 17), (11, 14, 17)
 

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from array_problem import DOUBLE, Part, findings, investigation
 
+from gradproof.core.accusation import Outcome
 from gradproof.core.investigation import Investigation
 from gradproof.core.options import Options, Strategy
-from gradproof.core.probing import Outcome, Prober
+from gradproof.core.probing import Prober
 from gradproof.core.problem import Mode
 from gradproof.core.status import Status
 from gradproof.properties.jacobian import jacobian

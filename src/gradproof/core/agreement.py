@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
@@ -17,6 +18,18 @@ Slack = float | Vector
 def same(first: Vector, second: Vector, eps: float, slack: float = 0.0) -> bool:
     """Equal but for round-off of the largest value (and `slack`); NaN equals NaN."""
     return _within(first, second, DERIVATIVE_ROUND_OFF * eps, slack)
+
+
+def is_linear(
+    apply: Callable[[Vector], Vector], question: Vector, answer: Vector, eps: float, slack: float = 0.0
+) -> bool:
+    """Whether a derivative answers to two parts of -2 times a question with the parts of -2 times the answer.
+
+    `slack` is the size of an answer that is nothing but round-off of the numbers it is made of.
+    """
+    part = -2.0 * question
+    part[len(part) // 2 :] = 0.0
+    return same(apply(part) + apply(-2.0 * question - part), -2.0 * answer, eps, 2.0 * slack)
 
 
 def close(first: Vector, second: Vector, problem: Problem, slack: Slack = 0.0) -> bool:

@@ -15,12 +15,13 @@ import numpy as np
 
 from gradproof.core.colours import confirmed
 from gradproof.core.investigation import Investigation, basis
+from gradproof.core.ladder import rungs
 from gradproof.core.options import Options
 from gradproof.core.probe import Survey, draw_direction
 from gradproof.core.problem import Mode, Problem
 from gradproof.core.seen import Seen
 from gradproof.core.status import Status
-from gradproof.core.stencil import Stencil, rungs
+from gradproof.core.stencil import Stencil
 from gradproof.core.suspects import Judge, Judged, Suspects
 from gradproof.core.tolerances import Tolerances
 from gradproof.core.types import Matrix

@@ -10,6 +10,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 
+import numpy as np
+
+from gradproof.core.precision import CONFIDENCE
+from gradproof.core.probe import Survey
+from gradproof.core.types import Vector
+
 Residual = Callable[[int, int], float]
 """The residual of places lo..hi-1. Costs an evaluation or a vjp."""
 
@@ -43,3 +49,22 @@ def halve(size: int, total: float, residual: Residual, threshold: Threshold) -> 
                 left_over.append(better)
             low, high, here = worse
         yield low
+
+
+def worst_columns(
+    survey: Survey, output: int, rung: int, total: float, claim: Callable[[Vector, slice], float]
+) -> Iterator[int]:
+    """The worst inputs of one output, by one rung along parts of a survey's direction.
+
+    `total` is what is claimed along all of it, and `claim` tells it along a part, which is zero outside of a slice.
+    """
+    direction = survey.direction
+    bar = CONFIDENCE * float(survey.stencil.noise[output] * 2.0**rung + survey.error[output])
+
+    def residual(low: int, high: int) -> float:
+        part, run = np.zeros_like(direction), slice(low, high)
+        part[run] = direction[run]
+        quotient, _ = survey.along(part, rung)
+        return float(quotient[output]) - claim(part, run)
+
+    return halve(len(direction), float(survey.value[output]) - total, residual, lambda low, high: bar)

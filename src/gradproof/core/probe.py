@@ -20,9 +20,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from gradproof.core.ladder import rungs, settle
 from gradproof.core.norm import norm
 from gradproof.core.precision import BEND_ALONG, CONFIDENCE, DOUBLE, INNER_PRODUCT_ROUND_OFF
-from gradproof.core.stencil import Stencil, rungs, settle
+from gradproof.core.stencil import Stencil
 from gradproof.core.types import Flags, Vector
 
 # A second difference below this part of the derivative is no bend: extrapolation leaves as much.
@@ -206,6 +207,10 @@ class Probe:
     @property
     def accuses(self) -> bool:
         return not (math.isfinite(self.threshold) and abs(self.residual) <= self.threshold)
+
+
+Accused = tuple[Survey, Probe]
+"""A probe that accuses, and the survey that it was made along."""
 
 
 def aim(survey: Survey, *, only: Flags | None = None, bent: bool = False) -> Vector:

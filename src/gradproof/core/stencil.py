@@ -12,15 +12,15 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from gradproof.core.investigation import ALL, Investigation
+from gradproof.core.ladder import Climb, Estimate, Tolerance, contradicts, extrapolate, relative_steps, rungs, settle
 from gradproof.core.precision import (
     BEND,
-    CLEAR,
     DOUBLE,
     EVALUATION_ROUND_OFF,
     HALF_OR_LESS,
@@ -30,48 +30,10 @@ from gradproof.core.precision import (
 from gradproof.core.problem import OutputChangedError, Problem
 from gradproof.core.types import Flags, Indices, Matrix, Vector
 
-Tolerance = Callable[[Matrix], Matrix]
-"""How large an error bar may be, given the values."""
-
-# Steps in a ratio that is no power of two: else hidden quantisation, (x + 1e8) - 1e8, agrees with itself on two rungs.
-_UNEVEN = (1.0, 1.19, 0.87, 1.13, 0.91, 1.23, 0.83)
 # A length is short if it is less than this part of the scale; a step should be this many numbers long.
 _SHORT, _FEW = 0.125, 16.0
 # Rungs of a one-sided ladder along a direction: at a kink the sides are nearly straight.
 _SIDE_RUNGS = 4
-
-
-@dataclass(frozen=True, slots=True)
-class Estimate:
-    """Derivatives of all outputs along some coordinates, one row each, with their error bars."""
-
-    value: Matrix
-    error: Matrix
-    evaluations: int
-
-    def __and__(self, other: Estimate) -> Estimate:
-        """Two estimates of the same: where they differ by more than their error bars say, the bar grows."""
-        with np.errstate(invalid="ignore"):
-            value = np.where(other.error < self.error, other.value, self.value)
-            error = np.minimum(self.error, other.error) + np.abs(self.value - other.value)
-        return Estimate(value, error, self.evaluations + other.evaluations)
-
-
-def bits(eps: float) -> int:
-    """Significant binary digits behind the leading one: 52 for float64, 23 for float32, 7 for bfloat16."""
-    return round(-math.log2(eps))
-
-
-@functools.cache
-def rungs(eps: float) -> tuple[int, ...]:
-    """The ladder for a precision, coarse to fine: rung k takes a step of 2**-k times the coordinate's scale.
-
-    >>> rungs(2.0**-52), rungs(2.0**-23), rungs(2.0**-7)
-    ((9, 12, 15, 18, 21, 24, 27), (4, 6, 8, 10), (1, 2, 3))
-    """
-    digits = bits(eps)
-    spacing = 3 if digits > 40 else 2 if digits > 15 else 1
-    return tuple(range(max(1, round(digits / 6)), digits // 2 + (spacing + 1) // 2, spacing))
 
 
 class Stencil:
@@ -203,7 +165,7 @@ class Stencil:
                 new_value, new_error = self._measure(climb, index[rows], float(eps), rows_of, stretch)
                 better = ~(new_error >= error[rows])
                 if climb.short or climb.near:  # it was nearer
-                    better |= _contradicts(new_value, new_error, value[rows], error[rows])
+                    better |= contradicts(new_value, new_error, value[rows], error[rows])
                 better &= open_[rows]
                 value[rows] = np.where(better, new_value, value[rows])
                 error[rows] = np.where(better, new_error, error[rows])
@@ -214,7 +176,7 @@ class Stencil:
     def near(self, column: int, outputs: Indices) -> Estimate:
         """The derivative along a coordinate with steps no longer than itself, whatever longer ones say."""
         before = self.investigation.cost.evaluations
-        climb = _Climb(self._central, np.abs(self.problem.point), order=2, near=True)
+        climb = Climb(self._central, np.abs(self.problem.point), order=2, near=True)
         index = np.array([column], dtype=np.intp)
         value, error = self._measure(climb, index, float(self.eps[column]), outputs)
         return Estimate(value, error, self.investigation.cost.evaluations - before)
@@ -258,7 +220,7 @@ class Stencil:
         found: list[Estimate] = []
         for sign in (-1.0, 1.0):
             before = self.investigation.cost.evaluations
-            climb = _Climb(self._beside, sign * self.scale, order=1)
+            climb = Climb(self._beside, sign * self.scale, order=1)
             parts = [
                 self._measure(climb, index[k : k + 1], float(self.eps[index[k]]), _all_or(outputs))
                 for k in range(len(index))
@@ -270,8 +232,7 @@ class Stencil:
     def sides_along(self, direction: Vector, outputs: Indices) -> tuple[Estimate, Estimate]:
         """The derivatives along a direction of each side by itself, left and right."""
         before = self.investigation.cost.evaluations
-        exponents = rungs(float(self.eps[direction != 0].max()))[:_SIDE_RUNGS]
-        sizes = [2.0**-rung * uneven for rung, uneven in zip(exponents, _UNEVEN, strict=False)]
+        sizes = relative_steps(float(self.eps[direction != 0].max()))[:_SIDE_RUNGS]
         floors = np.stack([self.noise[outputs][None, :] / size for size in sizes])
         found: list[Estimate] = []
         for sign in (-1.0, 1.0):
@@ -287,23 +248,23 @@ class Stencil:
         with np.errstate(all="ignore"):
             return ((far - near) / step)[None, :]
 
-    def _climbs(self) -> Iterator[_Climb]:
+    def _climbs(self) -> Iterator[Climb]:
         """Ways to climb the ladder, from the best to the most modest."""
         own = np.abs(self.problem.point)
         own[(own == 0) | ~np.isfinite(own)] = 1.0
         tight = np.minimum(np.maximum(own, SHORTEST), self.scale)
-        yield _Climb(self._central, self.scale, order=2)
+        yield Climb(self._central, self.scale, order=2)
         if self.problem.noise is None:  # in noise that was measured, shorter steps see nothing
-            yield _Climb(self._central, tight, order=2, near=True)
-            yield _Climb(self._central, np.minimum(1.0, self.scale), order=2)  # sin(x) at x = 1e6 varies over 1
-            yield _Climb(self._central, self.scale, order=2, short=True)  # sin(1e7 x) at x = 1
-        yield _Climb(self._central, 2.0**-13 * tight, order=2, last_resort=True)  # arcsin(x) at x = 1 - 1e-8
-        yield _Climb(self._one_sided, tight, order=1, last_resort=True)
-        yield _Climb(self._one_sided, -tight, order=1, last_resort=True)
+            yield Climb(self._central, tight, order=2, near=True)
+            yield Climb(self._central, np.minimum(1.0, self.scale), order=2)  # sin(x) at x = 1e6 varies over 1
+            yield Climb(self._central, self.scale, order=2, short=True)  # sin(1e7 x) at x = 1
+        yield Climb(self._central, 2.0**-13 * tight, order=2, last_resort=True)  # arcsin(x) at x = 1 - 1e-8
+        yield Climb(self._one_sided, tight, order=1, last_resort=True)
+        yield Climb(self._one_sided, -tight, order=1, last_resort=True)
 
     def _shortened(
-        self, climb: _Climb, index: Indices, missing: Indices, outputs: slice | Indices
-    ) -> tuple[_Climb, Indices]:
+        self, climb: Climb, index: Indices, missing: Indices, outputs: slice | Indices
+    ) -> tuple[Climb, Indices]:
         """A climb with steps as long as the function takes to change by its own size; and for which columns.
 
         That is, for those along which it changes that fast. No step is shorter than a few of the numbers that the
@@ -329,22 +290,22 @@ class Stencil:
 
     def ladder(self, column: int, output: int) -> tuple[Vector, Vector, Vector]:
         """The rungs of one entry, coarse to fine: steps, extrapolated values, error bars."""
-        index, climb = np.array([column], dtype=np.intp), _Climb(self._central, self.scale, order=2)
+        index, climb = np.array([column], dtype=np.intp), Climb(self._central, self.scale, order=2)
         picked = np.array([output], dtype=np.intp)
         values, floors, sizes = self._quotients(climb, index, float(self.eps[column]), picked)
         limits, errors = extrapolate(values, floors, sizes, climb.order)
         return self.scale[column] * np.array(sizes[1:]), limits[:, 0, 0], errors[:, 0, 0]
 
     def _measure(
-        self, climb: _Climb, index: Indices, eps: float, outputs: slice | Indices, stretch: float = 1.0
+        self, climb: Climb, index: Indices, eps: float, outputs: slice | Indices, stretch: float = 1.0
     ) -> tuple[Matrix, Matrix]:
         return settle(*self._quotients(climb, index, eps, outputs, stretch), climb.order)
 
     def _quotients(
-        self, climb: _Climb, index: Indices, eps: float, outputs: slice | Indices, stretch: float = 1.0
+        self, climb: Climb, index: Indices, eps: float, outputs: slice | Indices, stretch: float = 1.0
     ) -> tuple[Matrix, Matrix, list[float]]:
         """The difference quotients of each rung, their round-off, and the rungs' relative steps."""
-        sizes = [stretch * 2.0**-rung * uneven for rung, uneven in zip(rungs(eps), _UNEVEN, strict=False)]
+        sizes = [stretch * size for size in relative_steps(eps)]
         steps = [climb.scale[index] * size for size in sizes]
         values = np.stack([climb.quotient(index, step, outputs) for step in steps])
         noise = self.own_noise if climb.near else self.noise
@@ -409,23 +370,6 @@ class Stencil:
         return values
 
 
-@dataclass(frozen=True, slots=True)
-class _Climb:
-    """How the rungs of a ladder are taken: a difference quotient, its order, and the scale of its steps.
-
-    A last resort is for columns that have no finite value otherwise. A short climb has steps of the length over which
-    the function changes by its own size, where that is shorter than the scale. One that is near has steps no longer
-    than the coordinate itself, and reckons with the round-off of numbers of the output's own size.
-    """
-
-    quotient: Callable[[Indices, Vector, slice | Indices], Matrix]
-    scale: Vector
-    order: int
-    last_resort: bool = False
-    short: bool = False
-    near: bool = False
-
-
 def _only(problem: Problem) -> float | None:
     """The one spacing of numbers that all inputs and outputs have; None: they differ."""
     inputs, outputs = problem.inputs, problem.outputs
@@ -446,52 +390,3 @@ def _width(width: Vector, asked: Vector) -> Vector:
     """The distance really stepped, which rounding made a little other than asked; an infinite coordinate stays."""
     finite = np.isfinite(width)
     return width if finite.all() else np.where(finite, width, asked)
-
-
-def extrapolate(values: Matrix, floors: Matrix, sizes: Sequence[float], order: int) -> tuple[Matrix, Matrix]:
-    """What each two neighbours of a ladder of quotients (coarse to fine along the first axis) say, and how surely.
-
-    `sizes` are the relative steps of the rungs. Neighbours are extrapolated (Richardson); how far they differ is
-    their error bar, doubled. Round-off grows as the step shrinks, so what blurs a fine pair blurs the next coarser
-    one at least in proportion to the step: a pair that agrees by luck is not taken for a sharp one.
-    """
-    ratios = np.array(sizes[:-1]) / np.array(sizes[1:])
-    gains = ratios**order
-    with np.errstate(invalid="ignore", over="ignore"):
-        leaps: Matrix = np.diff(values, axis=0)
-        limits: Matrix = values[1:] + leaps / (gains[:, None, None] - 1.0)
-        spread = np.abs(leaps)
-        apart = np.abs(np.diff(limits, axis=0))
-        np.fmin(spread[1:], apart, out=spread[1:])
-        np.fmin(spread[:-1], apart + 0.1 * floors[2:], out=spread[:-1])
-        errors = 2.0 * spread + floors[1:]
-        errors[~np.isfinite(limits)] = np.inf
-        for rung in range(len(errors) - 2, -1, -1):
-            blur = errors[rung + 1] / ratios[rung]
-            np.maximum(errors[rung], blur, out=errors[rung], where=np.isfinite(blur))
-    return limits, errors
-
-
-def _contradicts(value: Matrix, error: Matrix, other: Matrix, bar: Matrix) -> Flags:
-    """Where a value that was seen clearly cannot be reconciled with the other one."""
-    with np.errstate(invalid="ignore", over="ignore"):
-        apart = np.abs(other - value)
-        return (apart > bar + error) & (error <= CLEAR * apart)
-
-
-def settle(values: Matrix, floors: Matrix, sizes: Sequence[float], order: int) -> tuple[Matrix, Matrix]:
-    """The best value and its error bar from a ladder of quotients, coarse to fine along the first axis.
-
-    From afar a staircase looks like a slope and a kink like a mean, so the finest pair speaks first: a coarser one
-    with a smaller error bar replaces it, unless the finer one sees clearly that the coarser is wrong. Where round-off
-    blurs the fine rungs, even round-off that no formula predicts, they see nothing clearly, and the coarser decide.
-    """
-    limits, errors = extrapolate(values, floors, sizes, order)
-    with np.errstate(invalid="ignore", over="ignore"):
-        value: Matrix = limits[-1]
-        error: Matrix = errors[-1]
-        for rung in range(len(limits) - 2, -1, -1):
-            coarser, bar = limits[rung], errors[rung]
-            take = (bar < error) & ~_contradicts(value, error, coarser, bar)
-            value, error = np.where(take, coarser, value), np.where(take, bar, error)
-    return value, error

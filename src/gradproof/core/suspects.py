@@ -13,10 +13,11 @@ import numpy as np
 
 from gradproof.core.cost import BudgetExhausted
 from gradproof.core.kinks import Kinks, disproved
+from gradproof.core.ladder import Estimate
 from gradproof.core.precision import APART, CLEAR, SHORTEST
 from gradproof.core.problem import Mode
 from gradproof.core.status import Status
-from gradproof.core.stencil import Estimate, Stencil
+from gradproof.core.stencil import Stencil
 from gradproof.core.tolerances import Tolerances
 from gradproof.core.types import Flags, Indices, Matrix, Vector
 

@@ -6,11 +6,12 @@ import functools
 
 import numpy as np
 
+from gradproof.core.ladder import Tolerance
 from gradproof.core.options import Options
 from gradproof.core.precision import DERIVATIVE_ROUND_OFF, DOUBLE, ENTRY_ROUND_OFF, NEGLIGIBLE, WIDEST_BAR, default_rtol
 from gradproof.core.scales import PairScales, Places, of_blocks
 from gradproof.core.space import Space
-from gradproof.core.stencil import Stencil, Tolerance
+from gradproof.core.stencil import Stencil
 from gradproof.core.types import Indices, Matrix, Vector
 
 

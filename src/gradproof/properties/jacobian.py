@@ -7,11 +7,12 @@ from dataclasses import replace
 
 import numpy as np
 
+from gradproof.core.accusation import Accusation, Outcome
 from gradproof.core.entries import every_entry
 from gradproof.core.investigation import Investigation
 from gradproof.core.options import Options, Strategy
 from gradproof.core.precision import DOUBLE
-from gradproof.core.probing import Accusation, Outcome, Prober
+from gradproof.core.probing import Prober
 from gradproof.core.problem import Mode, Problem
 from gradproof.core.seen import Note, Seen
 from gradproof.core.space import Space

@@ -8,16 +8,59 @@ from typing import Any
 import numpy as np
 import torch
 
-from gradproof.backends.torch.calls import call_of
+from gradproof.backends import as_arguments
+from gradproof.backends.torch.calls import call_of, flatten_outputs
 from gradproof.backends.torch.derivative.pull import pull
 from gradproof.backends.torch.problem import first_order
+from gradproof.backends.torch.state.preserve import preserved
 from gradproof.core.investigation import Investigation
 from gradproof.core.space import Block
 from gradproof.core.stencil import Stencil
 from gradproof.core.types import Matrix
 
 
-def numerical(function: Callable[..., Any], inputs: Sequence[Any], step: float) -> list[list[torch.Tensor]]:
+def numerical_of_first_output(
+    function: Callable[..., Any], inputs: Any, target: Any, step: float
+) -> tuple[torch.Tensor, ...]:
+    """That of the first output of `function(inputs)` for each tensor of `target`, or of `inputs` if that is None."""
+    packed = tuple(inputs) if isinstance(inputs, (tuple, list)) else inputs
+    moved = as_arguments(packed if target is None else target)
+    with preserved([x for x in moved if isinstance(x, torch.Tensor)]):
+        found = _numerical(lambda *_: function(packed), moved, step)
+    return tuple(per_output[0] for per_output in found)
+
+
+def numerical_of_one_input(
+    function: Callable[..., Any], at: int, inputs: Sequence[Any], step: float, instead: torch.Tensor | None = None
+) -> tuple[torch.Tensor, ...]:
+    """Those of all outputs of `function(*inputs)` for `inputs[at]`, or for a tensor `instead` of it."""
+    moved = inputs[at] if instead is None else instead
+    if not moved.requires_grad:
+        raise ValueError(f"input {at} does not require a gradient: call requires_grad_() on it")
+    with preserved([moved]):
+        return tuple(_numerical(lambda *_: function(*inputs), (moved,), step)[0])
+
+
+def analytical_with_flags(
+    inputs: Any, output: torch.Tensor, nondet_tol: float
+) -> tuple[tuple[torch.Tensor, ...], bool, bool, bool]:
+    """Those of an output, by its graph; and whether they repeat, have the sizes of their inputs, and their dtypes."""
+    if output.is_complex():
+        raise ValueError("Expected output to be non-complex: take its real or imaginary part first")
+    sources = [x for x in flatten_outputs(inputs) if isinstance(x, torch.Tensor) and x.requires_grad]
+    first, second = (_analytical(sources, output) for _ in range(2))
+    repeatable = all(not len(a) or bool((a - b).abs().max() <= nondet_tol) for a, b in zip(first, second, strict=True))
+    gradients = pull([output.sum()], sources, [torch.ones_like(output.sum())])
+    pairs = [(x, g) for x, g in zip(sources, gradients, strict=True) if g is not None]
+    return (
+        tuple(first),
+        repeatable,
+        all(x.shape == g.shape for x, g in pairs),
+        all(x.dtype == g.dtype for x, g in pairs),
+    )
+
+
+def _numerical(function: Callable[..., Any], inputs: Sequence[Any], step: float) -> list[list[torch.Tensor]]:
     """Central differences with this step: for each differentiable input, one Jacobian per output."""
     problem = first_order(call_of(function, inputs)).problem
     columns = Stencil(Investigation(problem), step).screen(slice(0, problem.inputs.size))
@@ -39,7 +82,7 @@ def _tensor(part: Matrix, source: Block, target: Block) -> torch.Tensor:
     return torch.from_numpy(np.ascontiguousarray(whole))
 
 
-def analytical(inputs: Sequence[torch.Tensor], output: torch.Tensor) -> list[torch.Tensor]:
+def _analytical(inputs: Sequence[torch.Tensor], output: torch.Tensor) -> list[torch.Tensor]:
     """Rows of the vjp at an output whose graph is there, one Jacobian for each input."""
     jacobians = [torch.zeros(x.numel(), output.numel(), dtype=x.dtype) for x in inputs]
     for j in range(output.numel()):

@@ -1,0 +1,123 @@
+"""What could still hide, by the ledger: which inputs are not seen yet, what to say of them, and the certificate."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from gradproof.core.ledger import Ledger
+from gradproof.core.precision import MISS
+from gradproof.core.probe import Survey
+from gradproof.core.seen import Seen
+from gradproof.core.space import Block
+from gradproof.core.types import Vector
+
+# A common factor of all entries of an input is to be seen if it is off by this much.
+_FACTOR = 0.01
+# Weights within this factor of each other are about alike.
+_EVEN = 3.0
+# What a probe that has climbed all it can may be short of the tolerance, and still passes: its certificate says so.
+_SHORT = 4.0
+
+
+def unseen_blocks(ledger: Ledger) -> list[Block]:
+    """The inputs of which some output's error could still hide."""
+    return [block for block, step in ledger.steps if not _is_seen(ledger, block, step)]
+
+
+def _is_seen(ledger: Ledger, block: Block, step: float) -> bool:
+    """Whether each coordinate of an input is covered by a survey that sees every output along it."""
+    if ledger.explicit and ledger.survey.clear_from <= step:
+        return True  # nearly always: the first survey moves every coordinate
+    left = np.ones(block.size, dtype=np.bool_)
+    for survey in ledger.surveys:
+        covered = survey.direction[block.slice] != 0
+        if (covered & left).any() and not (
+            (survey.hides > ledger.wanted_of(survey, block, step)) & ~survey.verified
+        ).any():
+            left &= ~covered
+    return not left.any()
+
+
+def sees_factor(ledger: Ledger, block: Block) -> bool:
+    """Whether some question would have shown that all of an input's gradient is off by a factor; or none can."""
+    can = False
+    for survey in ledger.surveys:
+        for hidden, gradient in survey.entered:
+            shares = gradient[block.slice] * survey.direction[block.slice]
+            if hidden <= _FACTOR * abs(float(shares.sum())):
+                return True
+            can = can or hidden <= _FACTOR * float(np.abs(shares).sum())
+    return not can
+
+
+def doubts(ledger: Ledger, unseen: list[Block]) -> list[str]:
+    """What could not be seen of these inputs, in words."""
+    if not ledger.searches:
+        return []
+    told: list[str] = []
+    for block in unseen:
+        step = float(np.abs(ledger.direction[block.slice]).min())
+        survey = next(each for each in reversed(ledger.surveys) if each.direction[block.slice].any())
+        wanted = _short(ledger, survey) * ledger.wanted_of(survey, block, step)
+        hidden = (survey.hides > wanted) & ~survey.verified
+        if hidden.any():
+            size = float(survey.hides[hidden].max()) / step
+            told.append(
+                f"an error of up to {size:.1g} could hide in {int(hidden.sum())} of {len(hidden)} outputs "
+                f"with respect to {block.label}"
+            )
+    return told
+
+
+def _short(ledger: Ledger, survey: Survey) -> float:
+    """How far what was seen may be short of what was wanted.
+
+    In noise that was measured, what all entries of an output come to is wanted, and not one among them: the rest is
+    in the certificate, and no question would show it.
+    """
+    return _SHORT if ledger.precise else _SHORT * math.sqrt(int(np.count_nonzero(survey.direction)))
+
+
+def seen(ledger: Ledger) -> Seen:
+    """The ledger, and what the tolerance would have excused."""
+    smallest: list[float] = []
+    for block in ledger.problem.inputs.blocks:
+        if not block.size:
+            smallest.append(0.0)
+            continue
+        hidden = np.full(block.size, np.inf)
+        for survey in ledger.surveys:
+            size = np.abs(survey.direction[block.slice])
+            with np.errstate(divide="ignore"):
+                hidden = np.fmin(hidden, float(survey.hides.max(initial=0.0)) / size)
+        excused = max(_excused(ledger, block), float(ledger.between_sides[block.slice].max(initial=0.0)))
+        smallest.append(max(float(hidden.max()), excused))
+    return Seen(tuple(smallest), MISS)
+
+
+def _excused(ledger: Ledger, block: Block) -> float:
+    """What the largest entry of an input may be off by; that entry is bounded by J^T v, or about by J u."""
+    if not ledger.questions:
+        return 0.0
+    cotangent, pullback = _even_question(ledger)
+    by_column = float(np.abs(pullback[block.slice]).max(initial=0.0)) / float(np.abs(cotangent).min())
+    value = ledger.survey.value[np.isfinite(ledger.survey.value)]
+    by_row = float(np.abs(value).max(initial=0.0)) / float(np.abs(ledger.direction[block.slice]).max())
+    largest = max(by_column, by_row)  # either sum may have cancelled
+    tolerances = ledger.tolerances
+    relative = float(tolerances.rtol[block.slice].max()) + float(tolerances.row_rtol.max(initial=0.0))
+    return tolerances.most_atol(ledger.problem.inputs.blocks.index(block)) + relative * largest
+
+
+def _even_question(ledger: Ledger) -> tuple[Vector, Vector]:
+    """A cotangent that weighs all outputs about alike, with its answer."""
+    for cotangent, pullback in ledger.questions:
+        sizes = np.abs(cotangent)
+        if float(sizes.max()) <= _EVEN * float(sizes.min()):
+            return cotangent, pullback
+    signs = ledger.investigation.draw(ledger.problem.outputs.size, 2)
+    cotangent = np.copysign(0.5 + 0.5 * np.abs(signs), signs)
+    ledger.problem.outputs.round_in_place(cotangent)
+    return cotangent, ledger.pull(cotangent)

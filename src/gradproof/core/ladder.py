@@ -1,0 +1,127 @@
+"""The arithmetic of a ladder: steps that shrink, and what the difference quotients on its rungs say together.
+
+Each two neighbours are extrapolated, and how far they differ is their error bar; the finest pair that is not blurred by
+round-off speaks. Nothing here evaluates anything: `Stencil` brings the quotients.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from gradproof.core.precision import CLEAR
+from gradproof.core.types import Flags, Indices, Matrix, Vector
+
+Tolerance = Callable[[Matrix], Matrix]
+"""How large an error bar may be, given the values."""
+
+# Steps in a ratio that is no power of two: else hidden quantisation, (x + 1e8) - 1e8, agrees with itself on two rungs.
+_UNEVEN = (1.0, 1.19, 0.87, 1.13, 0.91, 1.23, 0.83)
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """Derivatives of all outputs along some coordinates, one row each, with their error bars."""
+
+    value: Matrix
+    error: Matrix
+    evaluations: int
+
+    def __and__(self, other: Estimate) -> Estimate:
+        """Two estimates of the same: where they differ by more than their error bars say, the bar grows."""
+        with np.errstate(invalid="ignore"):
+            value = np.where(other.error < self.error, other.value, self.value)
+            error = np.minimum(self.error, other.error) + np.abs(self.value - other.value)
+        return Estimate(value, error, self.evaluations + other.evaluations)
+
+
+def bits(eps: float) -> int:
+    """Significant binary digits behind the leading one: 52 for float64, 23 for float32, 7 for bfloat16."""
+    return round(-math.log2(eps))
+
+
+@functools.cache
+def rungs(eps: float) -> tuple[int, ...]:
+    """The ladder for a precision, coarse to fine: rung k takes a step of 2**-k times the coordinate's scale.
+
+    >>> rungs(2.0**-52), rungs(2.0**-23), rungs(2.0**-7)
+    ((9, 12, 15, 18, 21, 24, 27), (4, 6, 8, 10), (1, 2, 3))
+    """
+    digits = bits(eps)
+    spacing = 3 if digits > 40 else 2 if digits > 15 else 1
+    return tuple(range(max(1, round(digits / 6)), digits // 2 + (spacing + 1) // 2, spacing))
+
+
+def relative_steps(eps: float) -> list[float]:
+    """The steps of the ladder for a precision, in units of the coordinate's scale."""
+    return [2.0**-rung * uneven for rung, uneven in zip(rungs(eps), _UNEVEN, strict=False)]
+
+
+@dataclass(frozen=True, slots=True)
+class Climb:
+    """How the rungs of a ladder are taken: a difference quotient, its order, and the scale of its steps.
+
+    A last resort is for columns that have no finite value otherwise. A short climb has steps of the length over which
+    the function changes by its own size, where that is shorter than the scale. One that is near has steps no longer
+    than the coordinate itself, and reckons with the round-off of numbers of the output's own size.
+    """
+
+    quotient: Callable[[Indices, Vector, slice | Indices], Matrix]
+    scale: Vector
+    order: int
+    last_resort: bool = False
+    short: bool = False
+    near: bool = False
+
+
+def extrapolate(values: Matrix, floors: Matrix, sizes: Sequence[float], order: int) -> tuple[Matrix, Matrix]:
+    """What each two neighbours of a ladder of quotients (coarse to fine along the first axis) say, and how surely.
+
+    `sizes` are the relative steps of the rungs. Neighbours are extrapolated (Richardson); how far they differ is
+    their error bar, doubled. Round-off grows as the step shrinks, so what blurs a fine pair blurs the next coarser
+    one at least in proportion to the step: a pair that agrees by luck is not taken for a sharp one.
+    """
+    ratios = np.array(sizes[:-1]) / np.array(sizes[1:])
+    gains = ratios**order
+    with np.errstate(invalid="ignore", over="ignore"):
+        leaps: Matrix = np.diff(values, axis=0)
+        limits: Matrix = values[1:] + leaps / (gains[:, None, None] - 1.0)
+        spread = np.abs(leaps)
+        apart = np.abs(np.diff(limits, axis=0))
+        np.fmin(spread[1:], apart, out=spread[1:])
+        np.fmin(spread[:-1], apart + 0.1 * floors[2:], out=spread[:-1])
+        errors = 2.0 * spread + floors[1:]
+        errors[~np.isfinite(limits)] = np.inf
+        for rung in range(len(errors) - 2, -1, -1):
+            blur = errors[rung + 1] / ratios[rung]
+            np.maximum(errors[rung], blur, out=errors[rung], where=np.isfinite(blur))
+    return limits, errors
+
+
+def contradicts(value: Matrix, error: Matrix, other: Matrix, bar: Matrix) -> Flags:
+    """Where a value that was seen clearly cannot be reconciled with the other one."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        apart = np.abs(other - value)
+        return (apart > bar + error) & (error <= CLEAR * apart)
+
+
+def settle(values: Matrix, floors: Matrix, sizes: Sequence[float], order: int) -> tuple[Matrix, Matrix]:
+    """The best value and its error bar from a ladder of quotients, coarse to fine along the first axis.
+
+    From afar a staircase looks like a slope and a kink like a mean, so the finest pair speaks first: a coarser one
+    with a smaller error bar replaces it, unless the finer one sees clearly that the coarser is wrong. Where round-off
+    blurs the fine rungs, even round-off that no formula predicts, they see nothing clearly, and the coarser decide.
+    """
+    limits, errors = extrapolate(values, floors, sizes, order)
+    with np.errstate(invalid="ignore", over="ignore"):
+        value: Matrix = limits[-1]
+        error: Matrix = errors[-1]
+        for rung in range(len(limits) - 2, -1, -1):
+            coarser, bar = limits[rung], errors[rung]
+            take = (bar < error) & ~contradicts(value, error, coarser, bar)
+            value, error = np.where(take, coarser, value), np.where(take, bar, error)
+    return value, error

@@ -1,0 +1,185 @@
+"""The ledger of the probe strategy: what was surveyed, what was asked and answered, and how much must be seen.
+
+A survey costs evaluations and an answer costs a vjp; each answer serves every survey. What a question that does not
+accuse has shown is entered: for each output of a survey, the largest error that could still hide.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from gradproof.core.investigation import Investigation, basis
+from gradproof.core.ladder import rungs
+from gradproof.core.norm import norm
+from gradproof.core.options import Options
+from gradproof.core.precision import CONFIDENCE, DOUBLE, UNSEEN_SHARE
+from gradproof.core.probe import Probe, Survey, draw_direction, probe
+from gradproof.core.rows import SeenRow
+from gradproof.core.space import Block
+from gradproof.core.stencil import Stencil
+from gradproof.core.suspects import Judged
+from gradproof.core.tolerances import Tolerances
+from gradproof.core.types import Vector
+
+# Where no tolerance is given, no output need be seen below this many times its noise.
+_FLOOR = 4.0
+# Outputs up to which two rungs see well enough for torch's tolerances.
+_FEW = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeRungs:
+    """The rungs of a probe: coarser ones in reserve, the two it starts with, the finer ones in reserve."""
+
+    coarser: tuple[int, ...]
+    base: tuple[int, ...]
+    finer: tuple[int, ...]
+
+    @staticmethod
+    def of(eps: float) -> ProbeRungs:
+        """Those for a precision."""
+        if eps <= DOUBLE:
+            return ProbeRungs((11, 8), (14, 17), (20, 23, 26))
+        exponents = rungs(eps)
+        middle = len(exponents) // 2
+        return ProbeRungs(exponents[: middle - 1][::-1], exponents[middle - 1 : middle + 1], exponents[middle + 1 :])
+
+
+class Ledger:
+    """The surveys of a Problem, the first of which moves every input, and all questions with their answers."""
+
+    def __init__(self, investigation: Investigation, options: Options) -> None:
+        self.investigation, self.options = investigation, options
+        self.problem = problem = investigation.problem
+        self.stencil = Stencil(investigation)
+        self.tolerances = Tolerances(self.stencil, options)
+        self.precise = problem.coarsest_eps <= DOUBLE
+        self.explicit = options.atol is not None and self.precise
+        self.searches = self.precise or problem.noise is not None
+        """Whether what is not seen is asked again: in low precision as such, error bars tell too little for that."""
+        self.direction = draw_direction(self.stencil)
+        self.survey = Survey(self.stencil, self.direction)
+        self.rungs = ProbeRungs.of(float(self.stencil.eps.max()))
+        few = self.explicit and problem.outputs.size <= _FEW
+        self.survey.climb(*(self.rungs.base if few else (*self.rungs.coarser[:1], *self.rungs.base)))
+        sizes = np.abs(self.direction)
+        self.steps: list[tuple[Block, float]] = [
+            (block, float(sizes[block.slice].min())) for block in problem.inputs.blocks if block.size
+        ]
+        """The smallest |u_i| of each input."""
+        self.smallest_step = min([step for _, step in self.steps], default=1.0)
+        self.surveys: list[Survey] = []
+        self.questions: list[tuple[Vector, Vector]] = []
+        """Every cotangent asked, with its answer: used again with every new direction, for nothing."""
+        self.sample: list[Judged] = []
+        """An entry at a kink, of those that were verified together; and entries of rows that were looked at alone."""
+        self.between_sides = np.zeros(problem.inputs.size)
+        """How far apart the two sides of a kink may be along each coordinate, where kinks were verified together."""
+        self.seen_rows: dict[int, SeenRow] = {}
+        self._shared = False
+
+    @property
+    def easiest_step(self) -> float:
+        """The smallest |u_i| of the input that is easiest to see."""
+        return max([step for _, step in self.steps], default=1.0)
+
+    @functools.cached_property
+    def is_affordable(self) -> bool:
+        """Whether every entry may be compared."""
+        n, m = self.problem.inputs.size, self.problem.outputs.size
+        return n <= self.options.affordable_columns and n * m <= self.options.affordable_entries
+
+    def parts(self, column: int) -> list[int]:
+        """All coordinates of the element that a coordinate belongs to: they are judged by one modulus."""
+        return self.problem.inputs.parts_of(np.array([column])).tolist()
+
+    # questions and answers
+
+    def ask(self, survey: Survey, cotangent: Vector) -> Probe | None:
+        """Ask one cotangent; the probe if it accuses. What does not is entered."""
+        if not cotangent.any():
+            return None
+        if self._shared:
+            pullback = self.pull(cotangent)
+        else:
+            self._shared, pullback = True, self.investigation.share_cotangent(cotangent)
+            self.questions.append((cotangent, pullback))
+        return self._entered(survey, cotangent, pullback)
+
+    def again(self, survey: Survey) -> Probe | None:
+        """Use every answer there is again, for nothing; the worst probe that accuses."""
+        made = [self._entered(survey, cotangent, pullback) for cotangent, pullback in self.questions]
+        accusing = [each for each in made if each is not None]
+        return max(accusing, key=lambda each: abs(each.residual) / each.threshold, default=None)
+
+    def pull(self, cotangent: Vector) -> Vector:
+        """The answer to one cotangent, kept with the others."""
+        pullback = self.investigation.vjp(cotangent)
+        self.questions.append((cotangent, pullback))
+        return pullback
+
+    def row(self, output: int) -> Vector:
+        """What is claimed of one output; not kept, since it says nothing of the others."""
+        return self.investigation.vjp(basis(slice(output, output + 1), self.problem.outputs.size)[0])
+
+    def answer(self, made: Probe) -> Vector:
+        """The answer that a probe was made of."""
+        return next(answer for question, answer in self.questions if question is made.cotangent)
+
+    @staticmethod
+    def _entered(survey: Survey, cotangent: Vector, pullback: Vector) -> Probe | None:
+        asked = cotangent != 0
+        if (survey.aside & asked).any() or (not survey.asked_bent and (survey.bent & asked).any()):
+            return None  # at a kink the two sides need not agree
+        made = probe(survey, cotangent, pullback)
+        if made.accuses:
+            return made
+        survey.enter(made)
+        survey.entered.append((made.threshold + abs(made.residual), pullback))
+        return None
+
+    # how much must be seen
+
+    def wanted(self, survey: Survey, step: float) -> Vector:
+        """How small an error of each output must be seen, times |u_i|."""
+        if self.explicit:
+            wanted = np.abs(survey.value)
+            wanted[~np.isfinite(wanted)] = 0.0
+            wanted *= step * (float(self.tolerances.rtol.min()) + self.tolerances.row_rtol) / norm(survey.direction)
+            wanted += step * self.tolerances.least_atol
+            return wanted
+        size = np.abs(np.where(np.isfinite(survey.value), survey.value, 0.0))
+        for block in self.problem.outputs.blocks:
+            part = size[block.slice]
+            np.maximum(part, norm(part) / math.sqrt(block.size or 1), out=part)
+        share = UNSEEN_SHARE * size / math.sqrt(int(np.count_nonzero(survey.direction)) or 1)
+        if self.problem.noise is not None:  # what drowns in noise that was measured is not seen
+            return share
+        return np.maximum(share, self._floor)
+
+    def wanted_of(self, survey: Survey, block: Block, step: float) -> Vector:
+        """What must be seen of one input: of its own typical entry, which the answers there are tell."""
+        wanted = self.wanted(survey, step)
+        if self.explicit or len(self.problem.inputs.blocks) == 1 or not self.questions:
+            return wanted
+        _, pullback = self.questions[0]
+        share = norm(pullback[block.slice] * self.direction[block.slice])
+        whole = norm(pullback * self.direction)
+        part = min(1.0, math.sqrt(self.problem.inputs.size / block.size) * share / (whole or 1.0))
+        return np.maximum(wanted * part, self._floor)
+
+    @property
+    def _floor(self) -> Vector:
+        return _FLOOR * CONFIDENCE * self.stencil.noise * 2.0 ** max(self.rungs.base)
+
+    def tolerable_sum(self, relative: Vector | float, weight: float = 1.0) -> Vector | float:
+        """How large a sum of many deviations along the first survey may be, each within its tolerance.
+
+        `relative` is what the relative tolerances come to, `weight` the size of the cotangent.
+        """
+        absolute = self.tolerances.least_atol * norm(self.direction) * weight
+        return CONFIDENCE * (relative + absolute)

@@ -1,0 +1,131 @@
+"""From an accusation to a verdict, in reverse mode.
+
+What a probe accuses is compared entry by entry where that is affordable; else the wrong entries are located by halving,
+first the outputs and then the inputs, and judged one by one.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from gradproof.core.accusation import CLEARLY, Accusation, Outcome, unexplained
+from gradproof.core.agreement import is_linear
+from gradproof.core.entries import every_entry
+from gradproof.core.hidden import doubts, seen, unseen_blocks
+from gradproof.core.ledger import Ledger
+from gradproof.core.locate import halve, worst_columns
+from gradproof.core.norm import norm
+from gradproof.core.precision import CONFIDENCE
+from gradproof.core.probe import Accused, Probe, SideSurvey, Survey, probe
+from gradproof.core.problem import Mode
+from gradproof.core.questioning import Questioning
+from gradproof.core.suspects import Judge, Judged, Suspects
+from gradproof.core.types import Vector
+
+# How often outputs are set aside whose entries turn out to be right, though a probe accuses them.
+_ROUNDS = 3
+# Inputs that are located of one output.
+_COLUMNS = 2
+
+
+class Pursuit:
+    """One accusation, which may lead to others: each is pursued in its turn."""
+
+    def __init__(self, ledger: Ledger, questioning: Questioning, accused: Accused) -> None:
+        self._ledger, self._questioning = ledger, questioning
+        self._survey, self._made = accused
+
+    def accusation(self) -> Accusation:
+        """What the probe says. It stands by itself if no kink, no tolerance and no luck explains it."""
+        survey, made = self._survey, self._made
+        asked = made.cotangent != 0
+        kinked = bool((survey.bent & asked).any()) or survey.asked_bent or isinstance(survey, SideSurvey)
+        clear = abs(made.residual) > CLEARLY * made.threshold and math.isfinite(made.threshold)
+        stands = clear and self._ledger.precise and not kinked and not self._is_tolerable(made)
+        return Accusation(abs(made.residual), made.threshold, stands)
+
+    def outcome(self) -> Outcome:
+        """Every entry while that is affordable; else the wrong ones are located and judged."""
+        ledger = self._ledger
+        if ledger.is_affordable:
+            compared = every_entry(ledger.investigation, ledger.options, (Mode.REVERSE,), ledger.survey)
+            nonlinear = not compared.judged and self._is_nonlinear()
+            return Outcome(compared.judged, [], compared.seen, nonlinear=nonlinear)
+        return self._locate(self._survey, self._made, _ROUNDS)
+
+    def _is_nonlinear(self) -> bool:
+        """Whether an accusation that no entry confirms comes from a vjp that is not linear."""
+        made, ledger = self._made, self._ledger
+        if not made.accuses or self._is_tolerable(made):
+            return False
+        round_off = float((np.abs(made.cotangent) @ ledger.stencil.noise) * ledger.stencil.unresolvable.max())
+        slack = ledger.options.nondet_tol + round_off
+        vjp = ledger.investigation.vjp
+        return not is_linear(vjp, made.cotangent, ledger.answer(made), ledger.problem.coarsest_eps, slack)
+
+    def _is_tolerable(self, made: Probe) -> bool:
+        """Whether a residual may be the sum of many deviations, each within its tolerance."""
+        ledger = self._ledger
+        relative = float(ledger.tolerances.rtol.min()) * norm(ledger.answer(made) * ledger.direction)
+        return bool(abs(made.residual) <= ledger.tolerable_sum(relative, norm(made.cotangent)))
+
+    def _locate(self, survey: Survey, made: Probe, rounds: int) -> Outcome:
+        """The worst entries, by halving first the outputs, then the inputs."""
+        ledger = self._ledger
+        found: list[tuple[int, int, float]] = []
+        for output in self._outputs(survey, made):
+            row = ledger.row(output)
+            columns = [part for column in _columns(survey, output, row) for part in ledger.parts(column)]
+            found += [(output, column, float(row[column])) for column in dict.fromkeys(columns)]
+            if len(found) >= ledger.options.worst:
+                break
+        judge = Judge(ledger.stencil, ledger.tolerances)
+        judged = judge.judge(Mode.REVERSE, Suspects.accused(found), located=True)
+        doubt = unexplained(judged, tolerable=self._is_tolerable(made))
+        if doubt and ledger.precise and rounds:
+            return self._set_aside(survey, judged, rounds - 1)
+        return Outcome([judged], [], seen(ledger), doubt)
+
+    def _outputs(self, survey: Survey, made: Probe) -> Iterator[int]:
+        """The outputs that an accusation is about, by halving its cotangent."""
+        bars = made.cotangent * survey.error
+        rest = 0.5 * (made.threshold - CONFIDENCE * norm(bars))
+
+        def residual(low: int, high: int) -> float:
+            part = np.zeros_like(made.cotangent)
+            part[low:high] = made.cotangent[low:high]
+            return probe(survey, part, self._ledger.investigation.vjp(part)).residual
+
+        def threshold(low: int, high: int) -> float:
+            return CONFIDENCE * norm(bars[low:high]) + rest
+
+        return halve(len(made.cotangent), made.residual, residual, threshold)
+
+    def _set_aside(self, survey: Survey, judged: Judged, rounds: int) -> Outcome:
+        """An accusation that leads to right entries: their outputs are seen by their rows, and the rest is asked again.
+
+        So it is where two of many numbers nearly tie: no step is short enough for the outputs that change places.
+        """
+        ledger = self._ledger
+        outputs = np.unique(judged.suspects.rows)
+        accused = self._questioning.settle_rows(survey, outputs, np.full(ledger.problem.outputs.size, np.inf))
+        survey.aside[outputs] = True
+        if accused is None:
+            accused = self._questioning.look(survey, ledger.easiest_step)
+        if accused is None:
+            return Outcome([judged, *ledger.sample], doubts(ledger, unseen_blocks(ledger)), seen(ledger))
+        return self._locate(*accused, rounds)
+
+
+def _columns(survey: Survey, output: int, row: Vector) -> Iterator[int]:
+    """The worst inputs of one output, by its row."""
+
+    def claim(part: Vector, run: slice) -> float:
+        return float(row[run] @ part[run])
+
+    total = float(row @ survey.direction)
+    return itertools.islice(worst_columns(survey, output, survey.finest, total, claim), _COLUMNS)

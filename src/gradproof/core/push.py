@@ -1,0 +1,134 @@
+"""Forward mode by one tangent: every output of it is compared with the numerical J u, each by its own error bar."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from gradproof.core.accusation import CLEARLY, Accusation, Outcome, unexplained
+from gradproof.core.agreement import is_linear
+from gradproof.core.entries import every_entry
+from gradproof.core.investigation import basis
+from gradproof.core.ledger import Ledger
+from gradproof.core.locate import worst_columns
+from gradproof.core.norm import norm
+from gradproof.core.precision import CONFIDENCE, MISS, SINGLE, SUM_ROUND_OFF, UNSEEN_SHARE
+from gradproof.core.problem import Mode
+from gradproof.core.seen import Seen
+from gradproof.core.suspects import Judge, Suspects
+from gradproof.core.types import Flags, Vector
+
+
+class Push:
+    """The direction of a ledger's first survey, pushed forward by the derivative under test."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger, self._survey = ledger, ledger.survey
+        self._pushed = ledger.investigation.share_tangent(ledger.direction)
+
+    def sharpen(self) -> None:
+        """Further rungs, as long as not every output is seen to agree."""
+        rungs, survey = self._ledger.rungs, self._survey
+        for rung in rungs.coarser if self._ledger.explicit else ():
+            if not self._agrees() and not survey.has(rung):
+                survey.climb(rung)
+        if not self._agrees():
+            survey.climb(*(rung for rung in rungs.finer if not survey.has(rung)))
+
+    def passes(self) -> bool:
+        """Whether every output agrees; in single precision, where entries cannot settle it, as far as the bars tell."""
+        problem = self._ledger.problem
+        low = not self._ledger.precise and problem.inputs.coarsest_eps <= SINGLE
+        low &= problem.noise is None or not self._ledger.is_affordable
+        return self._agrees() or (low and self._is_within_bars())
+
+    def seen(self) -> Seen:
+        """What could hide in any output, of its smallest coordinate."""
+        gap = np.abs(self._survey.value - self._pushed) + self._bars()
+        worst = float(gap.max(initial=0.0))
+        return Seen((worst / self._ledger.smallest_step,) * len(self._ledger.problem.inputs.blocks), MISS)
+
+    def accusation(self) -> Accusation | None:
+        """The output that is furthest from its bars, if any is beyond them."""
+        bars = self._bars()
+        with np.errstate(invalid="ignore"):
+            excess = np.where(self._survey.bent, 0.0, np.abs(self._survey.value - self._pushed) / bars)
+        worst = int(np.argmax(np.nan_to_num(excess, nan=0.0)))
+        if not excess[worst] > 1.0:
+            return None
+        difference, bar = abs(float(self._survey.value[worst] - self._pushed[worst])), float(bars[worst])
+        stands = excess[worst] > CLEARLY and self._ledger.precise and not self._is_tolerable()
+        return Accusation(difference, bar, bool(stands))
+
+    def outcome(self) -> Outcome:
+        """Every entry while that is affordable; else the wrong ones are located and judged."""
+        ledger, survey = self._ledger, self._survey
+        if ledger.is_affordable:
+            compared = every_entry(ledger.investigation, ledger.options, (Mode.FORWARD,), survey)
+            return Outcome(compared.judged, [], compared.seen, nonlinear=not compared.judged and not self._is_linear())
+        accused = ~(np.abs(survey.value - self._pushed) <= self._bars()) | ~np.isfinite(self._pushed)
+        if accused.any():
+            suspects = Suspects.accused(list(self._locate(accused)))
+            judged = Judge(ledger.stencil, ledger.tolerances).judge(Mode.FORWARD, suspects, located=True)
+            return Outcome([judged], [], self.seen(), unexplained(judged, tolerable=self._is_tolerable()))
+        return Outcome([], ["the numerical error is too large for the tolerance"], self.seen())
+
+    def _is_linear(self) -> bool:
+        ledger = self._ledger
+        round_off = float((np.abs(ledger.direction) @ ledger.stencil.unresolvable) * ledger.stencil.noise.max())
+        slack = ledger.options.nondet_tol + round_off
+        return is_linear(ledger.investigation.jvp, ledger.direction, self._pushed, ledger.problem.coarsest_eps, slack)
+
+    def _is_tolerable(self) -> bool:
+        """Whether each output's difference may be the sum of many deviations, each within its tolerance."""
+        tolerances = self._ledger.tolerances
+        relative = (float(tolerances.rtol.min()) + tolerances.row_rtol) * np.abs(self._pushed)
+        allowed = self._bars() + self._ledger.tolerable_sum(relative)
+        return bool((np.abs(self._survey.value - self._pushed) <= allowed).all())
+
+    def _bars(self) -> Vector:
+        sizes = np.abs(self._pushed) + np.abs(self._survey.value)
+        return CONFIDENCE * self._survey.error + SUM_ROUND_OFF * self._ledger.problem.coarsest_eps * sizes
+
+    def _is_within_bars(self) -> bool:
+        """Whether nothing differs by more than error bars and round-off."""
+        bars = self._bars()
+        with np.errstate(invalid="ignore"):
+            within = (np.abs(self._survey.value - self._pushed) <= bars) & np.isfinite(bars)
+        return bool(within.all()) or bool((within | self._agrees_with_rows()).all())
+
+    def _agrees(self) -> bool:
+        """Whether nothing differs, and the bars are as narrow as they must be."""
+        if not self._is_within_bars():
+            return False
+        ledger, bars = self._ledger, self._bars()
+        if ledger.precise:
+            wanted = ledger.wanted(self._survey, ledger.smallest_step)
+            return bool(((bars <= wanted) | self._agrees_with_rows()).all())
+        share = norm(self._pushed) / math.sqrt(len(self._pushed) * len(ledger.direction))
+        return bool((bars <= UNSEEN_SHARE * share).all())
+
+    def _agrees_with_rows(self) -> Flags:
+        """The outputs of which the row was verified in reverse mode, and whose tangents follow from it."""
+        agrees = np.zeros(len(self._pushed), dtype=np.bool_)
+        for output, row in self._ledger.seen_rows.items():
+            slack = SUM_ROUND_OFF * self._ledger.problem.coarsest_eps * abs(row.value) + row.hides
+            agrees[output] = abs(float(self._pushed[output]) - row.value) <= slack
+        return agrees
+
+    def _locate(self, accused: Flags) -> Iterator[tuple[int, int, float]]:
+        """The worst input of each of the worst outputs, with the claims for it."""
+        ledger, jvp = self._ledger, self._ledger.investigation.jvp
+        excess = np.where(accused, np.abs(self._survey.value - self._pushed) / self._bars(), 0.0)
+        for output in np.argsort(-excess)[: min(ledger.options.worst, int(accused.sum()))].tolist():
+
+            def claim(part: Vector, run: slice, output: int = output) -> float:
+                return float(jvp(part)[output])
+
+            total = float(self._pushed[output])
+            column = next(worst_columns(self._survey, output, ledger.rungs.base[-1], total, claim))
+            for part in ledger.parts(column):
+                along = basis(slice(part, part + 1), len(ledger.direction))[0]
+                yield output, part, float(jvp(along)[output])
