@@ -74,24 +74,25 @@ def check(
     wanted, names = _translated(torch_names, wanted, names)
     _require_positive(budget)
     backend = find_backend(func, arguments, keywords)
-    request = Request(
-        subject=name_of(func),
-        options=Options(
-            strategy=chosen,
-            properties=names,
-            atol=atol,
-            rtol=rtol,
-            nondet_tol=nondet_tol,
-            seed=seed,
-            precision=_named_precision(precision),
-        ),
-        modes=wanted,
-        order=order,
-        budget=budget,
-        progress=True,
-        fit=_require_coverage,
+    options = Options(
+        strategy=chosen,
+        properties=names,
+        atol=atol,
+        rtol=rtol,
+        nondet_tol=nondet_tol,
+        seed=seed,
+        precision=_named_precision(precision),
     )
     with backend.session(func, arguments, keywords, wrt=_named_inputs(wrt), masked=masked) as session:
+        request = Request(  # made inside: its clock does not run while another thread has its turn
+            subject=name_of(func),
+            options=options,
+            modes=wanted,
+            order=order,
+            budget=budget,
+            progress=True,
+            fit=_require_coverage,
+        )
         return conclude(session, request, examine(session, request))
 
 

@@ -160,7 +160,7 @@ def _round(session: Session, request: Request, make: Callable[[], Problem], orde
     asked = [(name, PROPERTIES[name]) for name in _askable(problem, options, order)]
     if not asked and order == request.order:
         raise _nothing_to_ask(problem, options, order)
-    if options.precision is not None:
+    if options.precision is not None and options.precision > problem.outputs.finest_eps:
         investigation.take_as(computed_in(problem, [options.precision] * len(problem.outputs.blocks)))
     with watching(investigation.cost, request.subject) if request.progress else _UNWATCHED:
         findings, seen, notes = _sorted(examined(investigation, options, asked), request)

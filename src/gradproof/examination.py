@@ -24,7 +24,7 @@ def examined(
     A property that pauses goes on after all others. What noise of the function may explain is examined again, with that
     noise known.
     """
-    waiting = [(name, each, list[Finding | Seen | Note]()) for name, each in asked]
+    waiting: list[tuple[str, Property, list[Finding | Seen | Note]]] = [(name, each, []) for name, each in asked]
     paused: dict[str, Iterator[Finding | Seen | Note | Pause]] = {}
     while waiting:
         name, each, found = waiting.pop(0)
@@ -48,7 +48,8 @@ def examined(
         except Exception as error:
             misshapen = isinstance(error, MisshapenGradientError)
             yield [*found, _refused(error) if misshapen else raised(name, error)]
-            return
+            waiting = [one for one in waiting if one[0] in paused]  # an accusation is not forgotten
+            continue
         yield found
 
 

@@ -105,7 +105,9 @@ def _excused(ledger: Ledger, block: Block) -> float:
     by_column = float(np.abs(pullback[block.slice]).max(initial=0.0)) / float(np.abs(cotangent).min())
     value = ledger.survey.value[np.isfinite(ledger.survey.value)]
     by_row = float(np.abs(value).max(initial=0.0)) / float(np.abs(ledger.direction[block.slice]).max())
-    largest = max(by_column, by_row)  # either sum may have cancelled
+    # any sum may have cancelled by chance
+    others = [float(np.abs(g[block.slice]).max(initial=0.0)) / float(np.abs(v).max()) for v, g in ledger.questions]
+    largest = max(by_column, by_row, *others)
     tolerances = ledger.tolerances
     relative = float(tolerances.rtol[block.slice].max()) + float(tolerances.row_rtol.max(initial=0.0))
     return tolerances.most_atol(ledger.problem.inputs.blocks.index(block)) + relative * largest

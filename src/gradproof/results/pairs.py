@@ -59,6 +59,10 @@ def pair_up(
         if finding.entries:
             worst = finding.entries[0]
             of_pair.setdefault((worst.output.block, worst.input.block), finding)
+        elif finding.property == "jacobian" and finding.input is not None:
+            of = [output for output in outputs if finding.output in (None, output.key)]
+            for pair in [(output, input_) for output in of for input_ in inputs if input_.key == finding.input]:
+                of_pair.setdefault(pair, finding)
     otherwise = Status.RIGHT if certificate is not None and not any(map(_leaves_open, findings)) else None
     smallest = dict(certificate.smallest) if certificate else {}
     pairs = [
@@ -80,6 +84,8 @@ def _pair(
 ) -> Pair:
     if finding is None:
         return Pair(output, input_, otherwise if output.size * input_.size else None, smallest=smallest)
+    if not finding.entries:  # what accuses the pair as a whole
+        return Pair(output, input_, finding.status, max(finding.wrong, 1), smallest=smallest, located=True)
     worst = finding.entries[0]
     numbers = finding.wrong, worst.difference, worst.allowed, smallest
     return Pair(output, input_, finding.status, *numbers, located=finding.located)
