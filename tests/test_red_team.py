@@ -95,3 +95,80 @@ def test_what_accuses_a_pair_as_a_whole_is_in_the_table() -> None:
     x = torch.randn(3000, generator=torch.Generator().manual_seed(0)).bfloat16().requires_grad_()
     report = check(kernel(torch.bfloat16, 1.5), x, modes="reverse")
     assert report.pairs[0].status is Status.WRONG
+
+
+def custom(forward: Callable[..., Any], backward: Callable[..., Any]) -> Callable[..., Any]:
+    class Custom(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, *inputs: torch.Tensor) -> torch.Tensor:
+            ctx.save_for_backward(*inputs)
+            return forward(*inputs)
+
+        @staticmethod
+        def backward(ctx: Any, *grads: torch.Tensor) -> Any:
+            return backward(grads[0], *ctx.saved_tensors)
+
+    return Custom.apply
+
+
+def randn(*shape: int, seed: int = 0) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(*shape, dtype=torch.float64, generator=generator).requires_grad_()
+
+
+@pytest.mark.parametrize("width", [1e-2, 1e-3, 1e-4])
+def test_a_ripple_that_finer_steps_resolve_is_no_noise(width: float) -> None:
+    def ripple(x: torch.Tensor) -> torch.Tensor:
+        return x + width * (x / width).sin()
+
+    wrong = custom(ripple, lambda g, x: g)
+    right = custom(ripple, lambda g, x: g * (1 + (x / width).cos()))
+    assert check(wrong, randn(5), modes="reverse").verdict is Verdict.FAIL
+    assert not gradcheck(wrong, (randn(5),), raise_exception=False)
+    assert check(right, randn(5), modes="reverse").verdict is Verdict.PASS
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_zero_behind_a_cast_to_bfloat16_is_no_pass(seed: int) -> None:
+    lost = custom(lambda x: x.bfloat16().double(), lambda g, x: 0 * g)
+    assert check(lost, randn(10, seed=seed), modes="reverse").verdict is Verdict.INCONCLUSIVE
+
+
+@pytest.mark.parametrize("strategy", ["probes", "entries"])
+def test_steps_so_wide_that_few_rungs_are_left_are_checked(strategy: str) -> None:
+    rounded = custom(lambda x: (x * 16).round() / 16, lambda g, x: g)
+    report = check(rounded, randn(3, seed=1), strategy=strategy, modes="reverse")
+    assert all(finding.status is not Status.RAISED for finding in report.findings)
+
+
+def test_thousands_of_zeros_of_abs_have_the_derivative_in_the_middle() -> None:
+    x = randn(3000).detach()
+    x[::3] = 0.0
+    x.requires_grad_()
+    assert gradcheck(torch.abs, (x,), fast_mode=True)
+    assert check(torch.abs, x, modes="reverse").verdict is Verdict.PASS
+    tilted = custom(torch.abs, lambda g, x: g * torch.where(x == 0, 1.5, x.sign()))
+    assert check(tilted, x, modes="reverse").verdict is Verdict.FAIL
+
+
+@pytest.mark.parametrize("function", [torch.exp, torch.special.erfc])
+def test_scales_do_not_leave_the_range_of_float16(function: Callable[..., Any]) -> None:
+    x = torch.tensor([10.5, 3.5], dtype=torch.float16, requires_grad=True)
+    assert check(function, x, modes="reverse").verdict is Verdict.PASS
+
+
+def test_a_lone_error_beyond_the_certificate_of_a_sum_over_thousands_is_no_pass() -> None:
+    def spoiled(error: float) -> Callable[..., Any]:
+        def backward(g: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+            gradient = x.softmax(0) * g
+            gradient[0] += error * g
+            return gradient
+
+        return custom(lambda x: x.logsumexp(0), backward)
+
+    x = randn(3000, seed=1)
+    right = check(spoiled(0.0), x, modes="reverse")
+    assert right.verdict is Verdict.PASS
+    assert right.certificate is not None
+    ((_, smallest),) = right.certificate.smallest
+    assert check(spoiled(1.2 * smallest), x, modes="reverse").verdict is not Verdict.PASS

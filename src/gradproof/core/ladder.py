@@ -51,7 +51,7 @@ def rungs(eps: float) -> tuple[int, ...]:
     >>> rungs(2.0**-52), rungs(2.0**-23), rungs(2.0**-7)
     ((9, 12, 15, 18, 21, 24, 27), (4, 6, 8, 10), (1, 2, 3))
     """
-    digits = bits(eps)
+    digits = max(bits(eps), 4)  # two rungs at least
     spacing = 3 if digits > 40 else 2 if digits > 15 else 1
     return tuple(range(max(1, round(digits / 6)), digits // 2 + (spacing + 1) // 2, spacing))
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from gradproof.core.ledger import Ledger
 from gradproof.core.precision import BEND
-from gradproof.core.probe import Accused, SideSurvey, Survey, on_kinks
+from gradproof.core.probe import Accused, MiddleSurvey, SideSurvey, Survey, on_kinks
 from gradproof.core.problem import Mode
 from gradproof.core.suspects import Judge, Judged, Suspects
 from gradproof.core.types import Flags
@@ -40,6 +40,7 @@ def look_around(
             return accusation
     away = np.where(special, np.abs(survey.direction), 0.0)
     sides = [SideSurvey(ledger.stencil, away, order=1, sign=sign) for sign in (-1.0, 1.0)]
+    sides.append(MiddleSurvey(ledger.stencil, away))  # as for abs
     worst: list[Accused] = []
     for side in sides:
         side.climb(*ledger.rungs.base, *ledger.rungs.finer[:1])

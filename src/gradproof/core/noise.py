@@ -28,6 +28,7 @@ import numpy as np
 from gradproof.core.investigation import Investigation, random_probe
 from gradproof.core.norm import norm
 from gradproof.core.precision import (
+    BY_DESIGN,
     CLEAR,
     COARSEST_NOISE,
     DOUBLE,
@@ -54,6 +55,8 @@ _BITS = 4
 _DIRECTIONS, _MANY, _DIRECTIONS_OF_FEW = 2, 16, 4
 # Values on a jump are the same on all finer rungs but for this part.
 _ALIKE = 0.25
+# What finer rungs leave this many times less of is resolved by them: a ripple, no noise.
+_RESOLVED = 256.0
 # Two rungs are a run if the second is not below the first by this part of the ratio of their steps: at a kink nearby,
 # beyond which F does not move, it is by half of it at least.
 _SHORT_RUN = 0.375
@@ -152,7 +155,7 @@ def is_made_of_steps(problem: Problem, output: Block) -> bool:
     """Whether the steps of an output are no floating-point format's: wider, or between numbers of so many decimals."""
     value = problem.value[output.slice]
     step = output.eps * norm(value) / math.sqrt(output.size)
-    if output.eps > WIDEST_FORMAT or not step:
+    if output.eps > BY_DESIGN or not step:
         return True
     decimals = math.floor(-math.log10(step))
     scaled = np.multiply.outer([10.0**places for places in range(decimals - 1, decimals + 3)], value)
@@ -255,7 +258,8 @@ class _Along:
 def staying(left: Matrix, moves: Flags, ratio: float) -> Vector:
     """The noise in what each rung leaves unexplained (one row each, coarse to fine): what does not fall as at a kink.
 
-    `moves` says whether F moves on each of them, `ratio` is that of two neighbouring steps.
+    `moves` says whether F moves on each of them, `ratio` is that of two neighbouring steps. What finer rungs resolve is
+    no noise.
 
     >>> rungs = np.array([[1e-2, 1e-2], [1e-4, 1e-4], [2e-6, 2e-6], [3e-6, 3e-8], [1e-6, 5e-10]])
     >>> staying(rungs, rungs > 0, ratio=8.0)
@@ -263,10 +267,14 @@ def staying(left: Matrix, moves: Flags, ratio: float) -> Vector:
     """
     noise = np.zeros(left.shape[1])
     still = np.ones(left.shape[1], dtype=np.bool_)  # on all rungs beyond the three
+    least = np.full(left.shape[1], np.inf)  # what is left on those of them on which F moves
     with np.errstate(invalid="ignore"):
         for rung in range(len(left) - 3, -1, -1):
             first, second, third = left[rung : rung + 3]
+            if rung + 3 < len(left):
+                least = np.where(moves[rung + 3], np.fmin(least, left[rung + 3]), least)
             three = (third > 0) & (third * ratio ** (2.0 * STAYS) > np.fmax(first, second))
+            three &= np.fmax(second, third) <= _RESOLVED * least
             noise = np.where(three, np.fmax(noise, np.fmax(second, third)), noise)  # the first may be truncation
             still &= ~moves[rung + 2]
             two = still & moves[rung + 1] & (second * _SHORT_RUN * ratio > first)

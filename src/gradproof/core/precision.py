@@ -14,6 +14,9 @@ SINGLE = 2.0**-23
 HALF_OR_LESS = 2.0**-12
 """Precisions with a wider spacing than this (half and below) need steps and scales of their own."""
 
+NARROW = 2.0**-10
+"""That of float16, whose numbers end at 65504: even a factor of four may be too much."""
+
 SHORTEST = 2.0**-900
 """Scales are no shorter than this: a step of 2**-27 of it, and what is divided by that, are ordinary numbers."""
 
@@ -79,6 +82,8 @@ STAYS = 2.0 / 3.0
 """Noise is what does not fall with this power of the step: at a kink it falls with the first, elsewhere faster."""
 WIDEST_FORMAT = 2.0**-7
 """Steps wider than bfloat16's are no format's that functions are computed in: the function is made of them."""
+BY_DESIGN = 2.0**-5
+"""Steps wider than this are those of no format, however its noise was measured, but by design: round, floor."""
 COARSEST_NOISE = 2.0**-2.5
 """Steps wider than this (those of numbers of eight bits, with three behind the first) leave no slope behind them."""
 

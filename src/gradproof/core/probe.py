@@ -193,6 +193,15 @@ class SideSurvey(Survey):
             return (there - problem.value) / step, np.zeros_like(there)
 
 
+@dataclass(slots=True)
+class MiddleSurvey(SideSurvey):
+    """The mean of the derivatives of both sides."""
+
+    def along(self, direction: Vector, exponent: int) -> tuple[Vector, Vector]:
+        across, bend = self.stencil.along(direction, exponent)
+        return across, np.zeros_like(bend)
+
+
 @dataclass(frozen=True, slots=True)
 class Probe:
     """A cotangent, and how far apart the two sides are for it: `residual` is <v, J_num u> - <vjp(v), u>.

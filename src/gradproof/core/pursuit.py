@@ -85,7 +85,8 @@ class Pursuit:
                 break
         judge = Judge(ledger.stencil, ledger.tolerances)
         judged = judge.judge(Mode.REVERSE, Suspects.accused(found), located=True)
-        doubt = unexplained(judged, tolerable=self._is_tolerable(made))
+        # where no tolerance was given, the certificate knows of none that many small deviations might add up to
+        doubt = unexplained(judged, tolerable=ledger.explicit and self._is_tolerable(made))
         if doubt and ledger.precise and rounds:
             return self._set_aside(survey, judged, rounds - 1)
         return Outcome([judged], [], seen(ledger), doubt)

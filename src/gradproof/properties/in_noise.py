@@ -10,7 +10,7 @@ import numpy as np
 from gradproof.core.investigation import Investigation
 from gradproof.core.noise import finds_noise, is_made_of_steps
 from gradproof.core.options import Options
-from gradproof.core.precision import HALF_OR_LESS, NOISY_STRIDE, WIDEST_FORMAT
+from gradproof.core.precision import BY_DESIGN, HALF_OR_LESS, NOISY_STRIDE
 from gradproof.core.problem import Mode, OutputChangedError
 from gradproof.core.seen import Seen
 from gradproof.core.space import Block
@@ -51,12 +51,12 @@ def _may_be_between_steps(investigation: Investigation) -> bool:
 
 
 def _moves(investigation: Investigation, blocks: list[Block]) -> bool:
-    """Whether the function changes at all over the widest step of a number format, if these inputs move."""
+    """Whether the function changes at all over a step wider than any number format's, if these inputs move."""
     problem = investigation.problem
     direction = np.zeros(problem.inputs.size)
     for block in blocks:
         direction[block.slice] = (investigation.draw(problem.inputs.size) * investigation.scale)[block.slice]
-    points = problem.point + np.multiply.outer((WIDEST_FORMAT, -WIDEST_FORMAT), direction)
+    points = problem.point + np.multiply.outer((BY_DESIGN, -BY_DESIGN), direction)
     if problem.evaluates_in is None:
         problem.inputs.round_in_place(points)
     try:

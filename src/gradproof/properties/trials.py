@@ -35,7 +35,7 @@ from gradproof.core.agreement import close, is_sum, largest_of, within
 from gradproof.core.capabilities import MemoryLayout
 from gradproof.core.investigation import Investigation
 from gradproof.core.options import Options
-from gradproof.core.precision import HALF_OR_LESS, reordered
+from gradproof.core.precision import HALF_OR_LESS, NARROW, reordered
 from gradproof.core.problem import Problem
 from gradproof.core.types import Matrix, Vector
 from gradproof.properties.allowance import allowed_difference
@@ -90,6 +90,8 @@ def scales(problem: Problem) -> tuple[float, float]:
 
     Where noise was measured, another dtype inside may have the range of half precision.
     """
+    if NARROW in [block.eps for block in (*problem.inputs.blocks, *problem.outputs.blocks)]:
+        return 1.0, 0.5
     narrow = problem.coarsest_eps > HALF_OR_LESS or problem.noise is not None
     return (2.0**2, 2.0**-4) if narrow else (2.0**10, 2.0**-20)
 
