@@ -69,7 +69,7 @@ def test_it_says_what_the_text_says() -> None:
     text = page(report(wrong_jacobian(), not_covered=("argument `mask`",))).text
     for part in [
         "FAIL", "model", "output 0, element [1], with respect to input 0 `x`, element [1, 1]", "2 ± 1e-09",
-        "the sign is wrong", "input 1 `weight`", "RIGHT", "argument `mask`", "is missed with probability 1e-12",
+        "the sign is wrong", "input 1 `weight`", "RIGHT", "argument `mask`", "is missed with probability at most 1e-12",
         "8 evaluations, 3 vjps, 2 jvps", "numpy 2", "2 of 24 entries differ",
     ]:  # fmt: skip
         assert part in text, part

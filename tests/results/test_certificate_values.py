@@ -47,7 +47,7 @@ def test_the_orders_together_have_the_larger_probability_of_a_miss() -> None:
 
 def test_it_reads_well() -> None:
     assert str(Certificate(((About(X), 3e-8),), 1e-12)) == (
-        "a lone entry off by more than 3.0e-08 (input 0 `x`) is missed with probability 1e-12"
+        "a lone entry off by more than 3.0e-08 (input 0 `x`) is missed with probability at most 1e-12"
     )
     assert str(Certificate(((About(X), 1e-6), (About(X, 2), 1e-5)), 0.0)) == (
         "a lone entry off by more than 1.0e-06 (input 0 `x`), 1.0e-05 (input 0 `x`, second order) cannot be missed"

@@ -12,9 +12,9 @@ the square of the step where F is smooth, with the step at a kink, and stays whe
 three rungs, that is the noise; two are enough where F does not move at all at finer ones, between two steps of the
 staircase. Where it is the same on all finer rungs, the point lies on a jump, and that is no noise.
 
-Noise is looked for only where something is about to be reported, and by the two finest rungs first: where they leave
-no more than round-off, there is none. A solver that stops at a tolerance may be smooth at the point all the same, and
-jump beside it: see `jumps`.
+Noise is looked for only where something is about to be reported, or zero is claimed of all of an input, and by a coarse
+and the two finest rungs first: where they leave no more than round-off, there is none. A solver that stops at a
+tolerance may be smooth at the point all the same, and jump beside it: see `jumps`.
 """
 
 from __future__ import annotations
