@@ -172,3 +172,8 @@ def test_a_lone_error_beyond_the_certificate_of_a_sum_over_thousands_is_no_pass(
     assert right.certificate is not None
     ((_, smallest),) = right.certificate.smallest
     assert check(spoiled(1.2 * smallest), x, modes="reverse").verdict is not Verdict.PASS
+
+
+def test_what_float32_loses_by_itself_breaks_no_law() -> None:
+    x = torch.randn(5, 5, generator=torch.Generator().manual_seed(0)).requires_grad_()
+    assert check(torch.matrix_exp, x).verdict is Verdict.PASS
