@@ -41,9 +41,9 @@ MOST_ROUND_OFF = 1e-2
 def reordered(eps: float) -> float:
     """The relative difference that another order of summation, in other memory, may make: 4e-10 in float64.
 
-    In lower precisions half of the digits: float32's matrix exponential loses as many by itself.
+    In float32 half of the digits: its matrix exponential loses as many by itself.
     """
-    return eps**0.6 if eps <= DOUBLE else eps**0.5
+    return eps**0.5 if DOUBLE < eps <= SINGLE else eps**0.6
 
 
 # Tolerances where none are given.
