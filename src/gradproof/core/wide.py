@@ -37,8 +37,8 @@ _PAIRS, _NEARBY, _BEYOND = 3, 2.0, 4.0
 _LABELS = 16.0
 # What exceeds all explanations by this factor is wrong without a pattern: no zeros, no common factor.
 _GROSS = 4.0
-# A range of numbers as narrow as float16's: below this they are spaced evenly, and sums of them overflow.
-_NARROW, _EVENLY, _OVERFLOW = 2.0**-10, 2.0**-24, 2.0**15
+# A range of numbers as narrow as float16's: below the second number they are spaced evenly.
+_NARROW, _EVENLY = 2.0**-10, 2.0**-24
 # What is this small in float64, relative to the outputs, is zero but for round-off.
 _NOTHING = 1e-9
 # What is below this many eps of the outputs is what cancellation left, and is no more than round-off in low precision.

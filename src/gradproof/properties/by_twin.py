@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -14,11 +14,9 @@ from gradproof.core.seen import Note, Seen
 from gradproof.core.status import Status
 from gradproof.core.types import Vector
 from gradproof.core.wide import Comparer, Deviation, wide_options, widened
-from gradproof.properties.property import Pause
+from gradproof.properties.property import Compare, Pause
 from gradproof.results.finding import Entry, Finding
 
-Compare = Callable[[Investigation, Options], Iterator[Finding | Seen | Pause]]
-"""The ordinary comparison of a Jacobian."""
 _NAMES = {2.0**-7: "bfloat16", 2.0**-10: "float16", 2.0**-23: "float32"}
 _NOTE = (
     "the derivative was checked in float64, where the function runs too, and the {low} one was compared with that "

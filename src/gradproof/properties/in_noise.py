@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -15,11 +15,9 @@ from gradproof.core.problem import Mode, OutputChangedError
 from gradproof.core.seen import Seen
 from gradproof.core.space import Block
 from gradproof.core.status import Status
-from gradproof.properties.property import Pause
+from gradproof.properties.property import Compare, Pause
 from gradproof.results.finding import Finding
 
-Compare = Callable[[Investigation, Options], Iterator[Finding | Seen | Pause]]
-"""The ordinary comparison of a Jacobian."""
 _BETWEEN_STEPS = (
     "\n  The function is a staircase with steps of {eps:.2g}, relative to its values, as rounding inside makes: zero, "
     "which is\n  claimed everywhere, is its derivative between the steps, but not the slope behind them."

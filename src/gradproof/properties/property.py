@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from gradproof.core.capabilities import LACKING
@@ -20,6 +20,9 @@ class Pause:
 Examine = Callable[[Investigation, Options], Iterable[Finding | Seen | Note | Pause]]
 """What does not hold, or could not be judged; what the comparison was able to see and how it was made; and where others
 may go first."""
+
+Compare = Callable[[Investigation, Options], Iterator[Finding | Seen | Pause]]
+"""The ordinary comparison of a Jacobian, which ways around noise and low precision are given."""
 
 
 @dataclass(frozen=True, slots=True)
