@@ -35,6 +35,12 @@ def as_if_contiguous(g: torch.Tensor) -> torch.Tensor:
     return torch.nn.functional.pad(memory, (0, g.numel()))[: g.numel()].view(g.shape)
 
 
+def rows_one_behind_the_other(g: torch.Tensor) -> torch.Tensor:
+    """As kernels do that make sure of the stride within a row, and forget that of the rows."""
+    g = g if g.stride()[-1] == 1 else g.contiguous()
+    return torch.as_strided(g, g.shape, torch.empty(g.shape).stride())
+
+
 def is_channels_last(g: torch.Tensor) -> bool:
     memory = {4: torch.channels_last, 5: torch.channels_last_3d}[g.dim()]
     return g.is_contiguous(memory_format=memory) and not g.is_contiguous()
@@ -130,6 +136,7 @@ WRONG = [
     ),
     Wrong("layout", "expanded", tripled_if(lambda g: 0 in g.stride()), "with one that is expanded (stride 0)"),
     Wrong("layout", "sliced", tripled_if(lambda g: g.storage_offset() > 0), "with one that is a slice with gaps"),
+    Wrong("layout", "rows of another length", sine_of(rows_one_behind_the_other), "one that is a slice with gaps"),
     Wrong("layout", "transposed", tripled_if(lambda g: g.stride()[0] == 1), "with one that is transposed"),
     Wrong("layout", "4-D", tripled_if(is_channels_last), "with one that is channels last", ((2, 3, 2, 2),)),
     Wrong("layout", "5-D", tripled_if(is_channels_last), "with one that is channels last", ((2, 3, 2, 2, 2),)),

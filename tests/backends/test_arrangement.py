@@ -27,9 +27,16 @@ def test_the_memory_is_arranged_as_its_name_says(shape: tuple[int, ...]) -> None
     assert torch.equal(constant, torch.full(shape, 2.5))
     assert set(constant.stride()) == {0}
     sliced = arrange(tensor, MemoryLayout.SLICED)
-    assert (sliced.storage_offset(), sliced.stride()[-1]) == (1, 2)
+    assert (sliced.storage_offset(), sliced.stride()[-1]) == (1, 1)
+    assert sliced.stride()[-2] == shape[-1] + 2
     assert arrange(tensor, MemoryLayout.TRANSPOSED).stride()[0] == 1
     assert arrange(tensor, MemoryLayout.CONTIGUOUS) is tensor
+
+
+@pytest.mark.parametrize("shape", [(3,), (1, 3)])
+def test_of_one_row_a_slice_takes_every_other_element(shape: tuple[int, ...]) -> None:
+    sliced = arrange(torch.rand(shape), MemoryLayout.SLICED)
+    assert (sliced.storage_offset(), sliced.stride()[-1]) == (1, 2)
 
 
 def test_channels_last_is_torchs_own() -> None:

@@ -60,11 +60,10 @@ def _within(first: Vector, second: Vector, relative: float, slack: Slack) -> boo
 
 def within(first: Vector, second: Vector, allowed: Slack) -> bool:
     """Equal but for so much; NaN equals NaN."""
-    with np.errstate(invalid="ignore"):
-        near = np.abs(first - second) <= allowed
-        if near.all():
-            return True
-        return bool((near | (first == second) | (np.isnan(first) & np.isnan(second))).all())
+    near = np.abs(first - second) <= allowed
+    if near.all():
+        return True
+    return bool((near | (first == second) | (np.isnan(first) & np.isnan(second))).all())
 
 
 def worst_difference(first: Vector, second: Vector) -> int:

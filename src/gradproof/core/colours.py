@@ -15,6 +15,7 @@ from typing import Protocol
 import numpy as np
 
 from gradproof.core.precision import DOUBLE
+from gradproof.core.space import Space
 from gradproof.core.stencil import Stencil
 from gradproof.core.tolerances import Tolerances
 from gradproof.core.types import Flags, Indices, Matrix, Vector
@@ -41,7 +42,7 @@ def confirmed(stencil: Stencil, tolerances: Tolerances, claimed: Matrix, rows: s
         return None
     settled = np.zeros(inputs.size, dtype=np.bool_)
     for run in inputs.chunks(inputs.size):
-        claims = _claims(claimed[:, run], pattern[:, run])
+        claims = _claims(claimed[:, run], pattern[:, run], _by_block(inputs, run))
         if claims is not None:
             for first in range(0, claims.count, length):
                 groups = slice(first, min(first + length, claims.count))
@@ -49,12 +50,27 @@ def confirmed(stencil: Stencil, tolerances: Tolerances, claimed: Matrix, rows: s
     return settled
 
 
-def _claims(claimed: Matrix, pattern: Flags) -> _Claims | None:
-    """What the groups of a run of columns claim; None where grouping saves too little."""
+def _claims(claimed: Matrix, pattern: Flags, groups: list[slice]) -> _Claims | None:
+    """What the groups of a run of columns claim, those given or better ones; None where grouping saves too little."""
     if _is_one_group(pattern):
         return _OneGroup(claimed)
+    if _GAIN * len(groups) <= pattern.shape[1] and all(_is_one_group(pattern[:, columns]) for columns in groups):
+        group_of = np.empty(pattern.shape[1], dtype=np.intp)
+        for group, columns in enumerate(groups):
+            group_of[columns] = group
+        return _ManyGroups(claimed, pattern, group_of)
     group_of = colour(pattern)
     return None if group_of is None else _ManyGroups(claimed, pattern, group_of)
+
+
+def _by_block(inputs: Space, run: slice) -> list[slice]:
+    """The likeliest groups of a run: a function of each element of its inputs by itself needs one for each of them."""
+    blocks = [block for block in inputs.blocks if run.start <= block.start < run.stop]
+    return [
+        slice(block.start - run.start + part, block.stop - run.start, block.parts)
+        for block in blocks
+        for part in range(block.parts)
+    ]
 
 
 def _is_one_group(pattern: Flags) -> bool:
@@ -160,12 +176,14 @@ class _ManyGroups:
 
     def __init__(self, claimed: Matrix, pattern: Flags, group_of: Indices) -> None:
         self._group_of, self.count = group_of, int(group_of.max()) + 1
-        self._height = len(claimed)
+        self._all, self._height = np.arange(len(group_of)), len(claimed)
         self._rows, self._columns = np.nonzero(pattern)
         self._values = claimed[self._rows, self._columns]
 
     def _inside(self, groups: slice) -> tuple[Indices, Indices]:
         """The columns of these groups, and the group of each, counted from the first of these."""
+        if groups.stop - groups.start == self.count:
+            return self._all, self._group_of
         columns = np.flatnonzero((self._group_of >= groups.start) & (self._group_of < groups.stop))
         return columns, self._group_of[columns] - groups.start
 
@@ -209,13 +227,12 @@ def _confirm(
     shift = _weights(len(base), stencil.investigation.seed) * stencil.step[run]
     above, below = base + shift, base - shift
     values = stencil.attempt(claims.points(groups, base, above, below), run)
-    with np.errstate(invalid="ignore", over="ignore"):
-        moved = above - below
-        residual = values[:count, rows] - values[count:, rows]
-        residual -= claims.differences(groups, moved)
-        closest = claims.least(groups, tolerances.least_atol * np.abs(moved))
-        allowed = _allowed(stencil.noise[rows], closest[:, None])
-        return claims.members(groups, np.logical_and.reduce(np.abs(residual, out=residual) <= allowed, axis=1))
+    moved = above - below
+    residual = values[:count, rows] - values[count:, rows]
+    residual -= claims.differences(groups, moved)
+    closest = claims.least(groups, tolerances.least_atol * np.abs(moved))
+    allowed = _allowed(stencil.noise[rows], closest[:, None])
+    return claims.members(groups, np.logical_and.reduce(np.abs(residual, out=residual) <= allowed, axis=1))
 
 
 def _allowed(noise: Vector, closest: Matrix) -> Matrix:

@@ -131,8 +131,7 @@ class Survey:
         A lone error d of output j and input i moves the residual by |v_j d u_i|, which is then at most the threshold
         and what was seen of the residual.
         """
-        with np.errstate(divide="ignore", invalid="ignore"):
-            hidden = (made.threshold + abs(made.residual)) / np.abs(made.cotangent)
+        hidden = (made.threshold + abs(made.residual)) / np.abs(made.cotangent)
         self.hides = np.fmin(self.hides, hidden)
 
     def climb(self, *exponents: int, only: Flags | None = None) -> None:
@@ -173,10 +172,9 @@ class Survey:
 
     def _find_bends(self, part: slice) -> Flags:
         """Outputs on a kink or a jump along this direction: the two sides do not flatten out as the step shrinks."""
-        with np.errstate(invalid="ignore"):
-            coarse, fine = np.abs(self._bends[-2][part]), np.abs(self._bends[-1][part])
-            floor = BEND_ALONG * self.stencil.noise[part] * 2.0 ** self._rungs[-1]
-            return (fine > 0.5 * coarse) & (fine > floor + _STRAIGHT * np.abs(self.value[part]))
+        coarse, fine = np.abs(self._bends[-2][part]), np.abs(self._bends[-1][part])
+        floor = BEND_ALONG * self.stencil.noise[part] * 2.0 ** self._rungs[-1]
+        return (fine > 0.5 * coarse) & (fine > floor + _STRAIGHT * np.abs(self.value[part]))
 
 
 @dataclass(slots=True)

@@ -78,8 +78,7 @@ class Stencil:
         below -= step
         self._round(rows, columns)
         values = self.attempt(rows, columns)
-        with np.errstate(all="ignore"):
-            return (values[:count] - values[count:]) / _width(above - below, 2.0 * step)[:, None]
+        return (values[:count] - values[count:]) / _width(above - below, 2.0 * step)[:, None]
 
     def along(self, direction: Vector, rung: int) -> tuple[Vector, Vector]:
         """The central difference along a direction with step 2**-rung, and how far the two sides bend: second/step."""
@@ -89,11 +88,10 @@ class Stencil:
         np.subtract(self.problem.point, shift, out=points[1])
         self._round(points)
         above, below = self.attempt(points)
-        with np.errstate(all="ignore"):
-            across, bend = above - below, above + below
-            across /= 2.0 * step
-            bend -= 2.0 * self.problem.value
-            bend /= step
+        across, bend = above - below, above + below
+        across /= 2.0 * step
+        bend -= 2.0 * self.problem.value
+        bend /= step
         return across, bend
 
     def floor(self, rows: slice, columns: slice) -> tuple[Vector, Vector]:

@@ -33,7 +33,9 @@ class Tolerances:
         self.rtol = (
             self._relative(inputs) if options.rtol is None or self._low_inputs else np.full(inputs.size, options.rtol)
         )
-        self._atol: Matrix = np.full((1, 1), options.atol or 0.0)
+        self.least_atol = options.atol or 0.0
+        """The smallest absolute tolerance of any pair."""
+        self._atol: Matrix = np.array([[self.least_atol]])
         """Of each pair, or of all of them."""
         self._numeric, self._claimed = PairScales(outputs, inputs), PairScales(outputs, inputs)
         self._negligible = 0.0 if options.atol is not None else NEGLIGIBLE
@@ -64,11 +66,6 @@ class Tolerances:
     def largest(self) -> Matrix:
         """The size of the largest numerical entry seen of each pair."""
         return self._numeric.largest
-
-    @property
-    def least_atol(self) -> float:
-        """The smallest absolute tolerance of any pair."""
-        return float(self._atol.min())
 
     def most_atol(self, number: int) -> float:
         """The largest absolute tolerance of any output with one of the input blocks."""
@@ -140,7 +137,7 @@ class Tolerances:
     def one_step_is_sharp(self) -> bool:
         """Whether round-off of one screening step is below every tolerance."""
         if self._sharp is None:
-            self._sharp = self._stencil.fixed or bool(self.noise.max() <= self._atol.min() * self._stencil.step.min())
+            self._sharp = self._stencil.fixed or bool(self.noise.max() <= self.least_atol * self._stencil.step.min())
         return self._sharp
 
     def learn_numeric(self, numeric: Matrix, rows: Places, columns: Places) -> None:
@@ -153,6 +150,7 @@ class Tolerances:
                 rounds_in = np.maximum(inputs.eps, self._stencil.problem.outputs.finest_eps)
                 atol = np.maximum(atol, of_blocks(inputs, ENTRY_ROUND_OFF * rounds_in) * self.largest.max())
             self._atol = np.maximum(self._atol, atol)
+            self.least_atol = float(self._atol.min())
             self._sharp = None
 
     def learn_analytic(self, analytic: Matrix, rows: Places, columns: Places) -> None:

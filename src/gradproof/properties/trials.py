@@ -151,20 +151,18 @@ class RowSum:
 
     def __init__(self, cotangent: Vector, rows: Matrix, investigation: Investigation, options: Options) -> None:
         self.cotangent, self._rows, self._investigation, self._options = cotangent, rows, investigation, options
-        with np.errstate(all="ignore"):
-            self.expected: Vector = cotangent @ rows
+        self.expected: Vector = cotangent @ rows
 
     def equals(self, gradient: Vector, factor: float) -> bool:
         """Whether a gradient is this but for round-off and noise, found with `factor` times the cotangent."""
-        if (gradient == self.expected).all() or close(gradient, self.expected, self._investigation.problem):
+        if close(gradient, self.expected, self._investigation.problem):
             return True  # nearly always
         return within(gradient, self.expected, self._slack + self._options.nondet_tol / factor)
 
     @functools.cached_property
     def _slack(self) -> Vector:
         weights = np.abs(self.cotangent)
-        with np.errstate(all="ignore"):
-            largest = largest_of(weights @ np.abs(self._rows))  # which counts where they cancel
+        largest = largest_of(weights @ np.abs(self._rows))  # which counts where they cancel
         noise = self._options.nondet_tol * float(weights.sum())
         lost = reordered(self._investigation.problem.coarsest_eps) * largest
         return noise + lost + allowed_difference(self._investigation, self._options, self.expected)
