@@ -16,8 +16,8 @@ from gradproof.backends.torch.derivative.forward import Forward
 from gradproof.backends.torch.derivative.gradients import Tangents
 from gradproof.core.investigation import Investigation
 
-_OPERATORS = "torch._ops"
-"""Where the types of operators are defined, torch's own and those of torch.library."""
+_OPERATORS = type(torch.ops.aten.sin), type(torch.ops.aten.sin.default)
+"""The types of operators, torch's own and those of torch.library."""
 _TORCHS_OWN = ("aten.", "prim.", "prims.")
 _OURS = Path(__file__).parents[2]
 
@@ -57,7 +57,7 @@ class _Operators(TorchFunctionMode):
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         output = func(*args, **(kwargs or {}))
-        if type(func).__module__ == _OPERATORS and not str(func).startswith(_TORCHS_OWN):
+        if isinstance(func, _OPERATORS) and not str(func).startswith(_TORCHS_OWN):
             given, returned = (
                 [each for each in flatten_outputs(part) if isinstance(each, torch.Tensor) and is_floating(each)]
                 for part in ((args, kwargs), output)
