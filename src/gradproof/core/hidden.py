@@ -92,6 +92,9 @@ def seen(ledger: Ledger) -> Seen:
             size = np.abs(survey.direction[block.slice])
             with np.errstate(divide="ignore"):
                 hidden = np.fmin(hidden, float(survey.hides.max(initial=0.0)) / size)
+        if math.isinf(float(hidden.max())):  # what is not seen at all needs no question
+            smallest.append(math.inf)
+            continue
         excused = max(_excused(ledger, block), float(ledger.between_sides[block.slice].max(initial=0.0)))
         smallest.append(max(float(hidden.max()), excused))
     return Seen(tuple(smallest), MISS)

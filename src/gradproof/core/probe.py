@@ -158,6 +158,19 @@ class Survey:
         """The difference quotient along some direction by one rung, and how far the two sides bend."""
         return self.stencil.along(direction, exponent)
 
+    def ahead(self, direction: Vector, exponent: int, output: int) -> float:
+        """The difference quotient of one output on one side, along some direction by one rung: one evaluation."""
+        step, problem = 2.0**-exponent, self.stencil.problem
+        there = self.stencil.attempt((problem.point + step * direction)[None, :])[0]
+        return float(there[output] - problem.value[output]) / step
+
+    def blunt(self, output: int, exponent: int) -> float | None:
+        """How far off that may be, for a direction no longer than this survey's; None where nothing is known of it."""
+        if exponent not in self._rungs or self.bent[output]:
+            return None
+        bend = abs(float(self._bends[self._rungs.index(exponent)][output]))
+        return 2.0 * float(self.stencil.noise[output]) * 2.0**exponent + bend if math.isfinite(bend) else None
+
     def _settle(self, part: slice) -> None:
         noise, sizes = self.stencil.noise[part], [2.0**-rung for rung in self._rungs]
         quotients = [quotient[part] for quotient in self._quotients]
@@ -184,6 +197,9 @@ class SideSurvey(Survey):
     """The derivative of one side: along a direction from the point on, or from the other side up to it (`sign` -1)."""
 
     sign: float = 1.0
+
+    def blunt(self, output: int, exponent: int) -> float | None:
+        return None  # it has one side already
 
     def along(self, direction: Vector, exponent: int) -> tuple[Vector, Vector]:
         step = self.sign * 2.0**-exponent
