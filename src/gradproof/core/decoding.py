@@ -71,12 +71,11 @@ class Decoder:
 
     def _decode(self, low: int, high: int, answer: Answer) -> tuple[int, int]:
         """The places that are left when every digit is read, or when a ratio is none."""
-        places = np.arange(low, high)
-        elements = places[self._element_of(places) == places]
+        elements = self._elements(low, high)
         while len(elements) > 1:
             weights = _weights(len(elements), _digits(answer))
-            counts = np.diff(np.append(elements, high))
-            asked = self._ask(low, np.repeat(weights, counts))
+            alone = len(elements) == high - low
+            asked = self._ask(low, weights if alone else np.repeat(weights, np.diff(elements, append=high)))
             ratio = asked.residual / answer.residual
             bar = (asked.bar + abs(ratio) * answer.bar) / abs(answer.residual)
             where = np.flatnonzero(np.abs(weights - ratio) <= bar)
@@ -88,6 +87,11 @@ class Decoder:
             elements = elements[where]
             answer = min(answer, Answer(asked.residual / digit, asked.bar / abs(digit)), key=lambda known: known.bar)
         return low, high
+
+    def _elements(self, low: int, high: int) -> Indices:
+        """The first places of all elements."""
+        places = np.arange(low, high)
+        return places[self._element_of(places) == places]
 
 
 def _is_sure(answer: Answer) -> bool:
@@ -112,6 +116,8 @@ def _weights(count: int, digits: int) -> Vector:
     array([-1.  , -1.  , -0.75, -0.75,  0.75,  0.75,  1.  ,  1.  ])
     """
     half = digits // 2
-    digit = np.arange(count) * digits // count
+    digit = np.arange(count)
+    digit *= digits
+    digit //= count
     sizes = 0.5 + 0.5 * (np.arange(half) + 1) / half
     return np.concatenate([-sizes[::-1], sizes])[digit]

@@ -19,7 +19,7 @@ from gradproof.core.entries import every_entry
 from gradproof.core.hidden import doubts, seen, unseen_blocks
 from gradproof.core.ledger import Ledger
 from gradproof.core.locate import halve, worst_columns
-from gradproof.core.norm import norm
+from gradproof.core.norm import norm, products
 from gradproof.core.precision import CONFIDENCE, INNER_PRODUCT_ROUND_OFF
 from gradproof.core.probe import Accused, Probe, SideSurvey, Survey, probe
 from gradproof.core.problem import Mode
@@ -98,8 +98,7 @@ class Pursuit:
 
     def _outputs(self, survey: Survey, made: Probe) -> Iterator[int]:
         """The outputs that an accusation is about, by halving its cotangent."""
-        bars = made.cotangent * survey.error
-        rest = 0.5 * (made.threshold - CONFIDENCE * norm(bars))
+        rest = 0.5 * (made.threshold - CONFIDENCE * products(made.cotangent, survey.error)[1])
         outputs = self._ledger.problem.outputs
 
         def ask(low: int, weights: Vector) -> Answer:
@@ -116,7 +115,7 @@ class Pursuit:
             return ask(low, np.ones(high - low)).residual
 
         def threshold(low: int, high: int) -> float:
-            return CONFIDENCE * norm(bars[low:high]) + rest
+            return CONFIDENCE * products(made.cotangent[low:high], survey.error[low:high])[1] + rest
 
         decode = Decoder(ask, outputs.element_of)
 
@@ -149,10 +148,10 @@ class Pursuit:
 
 def _difference(survey: Survey, output: int, row: Vector, column: int) -> tuple[float, float]:
     """By how much an entry is off that explains by itself what its output differs by along a survey; the error bar."""
-    step, moved = float(survey.direction[column]), row * survey.direction
-    round_off = INNER_PRODUCT_ROUND_OFF * survey.stencil.problem.coarsest_eps * norm(moved)
+    step, (claimed, size) = float(survey.direction[column]), products(survey.direction, row)
+    round_off = INNER_PRODUCT_ROUND_OFF * survey.stencil.problem.coarsest_eps * size
     bar = CONFIDENCE * float(survey.error[output]) + round_off
-    return float(survey.value[output] - moved.sum()) / step, bar / abs(step)
+    return (float(survey.value[output]) - claimed) / step, bar / abs(step)
 
 
 def _witness(alone: dict[tuple[int, int], tuple[float, float]]) -> Witness:

@@ -11,7 +11,6 @@ All sizes come from the dtype (the blocks' `eps`) and from the point: in float32
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -30,15 +29,10 @@ from gradproof.core.ladder import (
     settle,
     stepped,
 )
-from gradproof.core.precision import (
-    BEND,
-    DOUBLE,
-    EVALUATION_ROUND_OFF,
-    HALF_OR_LESS,
-    ROUGH,
-    SHORTEST,
-)
+from gradproof.core.norm import parts
+from gradproof.core.precision import BEND, DOUBLE, EVALUATION_ROUND_OFF, HALF_OR_LESS, ROUGH, SHORTEST
 from gradproof.core.problem import OutputChangedError, Problem
+from gradproof.core.space import alike
 from gradproof.core.types import Flags, Indices, Matrix, Vector
 from gradproof.core.visited import Visited
 
@@ -66,20 +60,22 @@ class Stencil:
             self.eps = np.maximum(inputs.eps, outputs.coarsest_eps)
             self.noise *= EVALUATION_ROUND_OFF * np.maximum(outputs.eps, inputs.finest_eps)
         else:
-            self.eps = np.full(inputs.size, eps)
+            self.eps = alike(inputs.size, eps)
             self.noise *= EVALUATION_ROUND_OFF * eps
         if problem.noise is not None:
             self.noise = problem.noise
-        if step is not None:
-            self.step = np.full(inputs.size, float(step))
-        else:
-            self.step = self.scale * (np.cbrt(self.eps) if eps is None else math.cbrt(eps))
+        self._step = step
         self.refusal: Exception | None = None
         self._visited = investigation.once(Visited)
 
     def _round(self, rows: Matrix, run: slice = ALL) -> None:
         if self.problem.evaluates_in is None:
             self.problem.inputs.round_in_place(rows, run)
+
+    @functools.cached_property
+    def step(self) -> Vector:
+        """The step of screening along each coordinate."""
+        return self.scale * np.cbrt(self.eps) if self._step is None else np.full(len(self.scale), float(self._step))
 
     def screen(self, columns: slice) -> Matrix:
         """One central difference per column: J^T restricted to `columns`, one row each."""
@@ -97,17 +93,20 @@ class Stencil:
     def along(self, direction: Vector, rung: int) -> tuple[Vector, Vector]:
         """The central difference along a direction with step 2**-rung, and how far the two sides bend: second/step."""
         step = 2.0**-rung
-        shift, points = step * direction, np.empty((2, len(direction)))
-        np.add(self.problem.point, shift, out=points[0])
-        np.subtract(self.problem.point, shift, out=points[1])
+        points = np.empty((2, len(direction)))
+        for part in parts(len(direction)):
+            shift = step * direction[part]
+            np.add(self.problem.point[part], shift, out=points[0, part])
+            np.subtract(self.problem.point[part], shift, out=points[1, part])
         self._round(points)
         above, below = self.attempt(points)
         with np.errstate(all="ignore"):
-            across, bend = above - below, above + below
-            across /= 2.0 * step
-            bend -= 2.0 * self.problem.value
-            bend /= step
-        return across, bend
+            for part in parts(len(above)):
+                mean = (above[part] + below[part] - 2.0 * self.problem.value[part]) / step
+                above[part] -= below[part]
+                above[part] /= 2.0 * step
+                below[part] = mean
+        return above, below
 
     def floor(self, rows: slice, columns: slice) -> tuple[Vector, Vector]:
         """Round-off of the screening values of these outputs and inputs, as the outer product of two vectors."""
