@@ -70,7 +70,7 @@ def test_no_more_evaluations_than_the_check_took() -> None:
     assert 0 < case.cost.evaluations - before <= max(64, before)
 
 
-@pytest.mark.parametrize(("left", "expected"), [(0, 0), (35, 1), (70, 2)])
+@pytest.mark.parametrize(("left", "expected"), [(0, 0), (20, 1), (35, 2), (70, 4)])
 def test_pictures_end_with_the_budget(left: int, expected: int) -> None:
     case = cubes()
     wrong = found(case)

@@ -8,7 +8,7 @@ from gradproof.core.cost import BudgetExhausted
 from gradproof.core.investigation import Investigation
 from gradproof.core.noise import finds_noise
 from gradproof.core.options import Options
-from gradproof.core.precision import SLIGHT
+from gradproof.core.precision import NOISY_SHARE, SLIGHT
 from gradproof.core.problem import MisshapenGradientError, Mode, OutputChangedError
 from gradproof.core.seen import Note, Seen
 from gradproof.core.status import Status
@@ -37,7 +37,7 @@ def examined(
             if name in paused:
                 waiting.append((name, each, found))
                 continue
-            while found and each.depends_on_noise and options.precision is None and _is_noise(investigation, found):
+            while found and each.depends_on_noise and options.precision is None and _is_noise(investigation, options, found):
                 again = [item for item in each.examine(investigation, options) if not isinstance(item, Pause)]
                 if _worst(again) > _worst(found):  # it was no noise
                     investigation.take_as(investigation.made)
@@ -62,10 +62,21 @@ def _until_pause(examined: Iterator[Finding | Seen | Note | Pause], found: list[
     return False
 
 
-def _is_noise(investigation: Investigation, found: Sequence[Finding | Seen | Note]) -> bool:
+def _is_noise(investigation: Investigation, options: Options, found: Sequence[Finding | Seen | Note]) -> bool:
     """Whether something is about to be reported that noise of the function, which is seen, may explain."""
     doubts = [each for each in found if isinstance(each, Finding) and each.status in _DOUBTS]
-    return bool(doubts) and finds_noise(investigation, slight=all(map(_is_slight, doubts)))
+    slight = all(map(_is_slight, doubts)) and not _are_few(doubts, options)
+    return bool(doubts) and finds_noise(investigation, slight=slight)
+
+
+def _are_few(doubts: Sequence[Finding], options: Options) -> bool:
+    """Whether a search came to its end with so few wrong entries that no solver explains them: all others agree."""
+    searched = all(doubt.located and doubt.entries for doubt in doubts)
+    return searched and all(
+        sum(each.wrong for each in doubts) < options.worst
+        and doubt.wrong <= (1.0 - NOISY_SHARE) * doubt.entries[0].output.block.size
+        for doubt in doubts
+    )
 
 
 def _worst(found: Sequence[Finding | Seen | Note]) -> int:

@@ -12,7 +12,7 @@ import numpy as np
 
 from gradproof.core.cost import BudgetExhausted
 from gradproof.core.investigation import Investigation
-from gradproof.core.ladder import rungs
+from gradproof.core.ladder import relative_steps
 from gradproof.core.problem import OutputChangedError
 from gradproof.core.stencil import Stencil
 from gradproof.results.exhibits import Exhibit, Rung
@@ -31,14 +31,15 @@ def measure_exhibits(investigation: Investigation, findings: Sequence[Finding]) 
     cost = investigation.cost
     allowance = cost.evaluations + max(_LEAST, cost.evaluations)
     stencil = Stencil(investigation)
-    count = _POINTS if investigation.problem.inputs.size < _LARGE else _FEW_POINTS
+    dear = investigation.problem.inputs.size >= _LARGE
     made: list[Exhibit] = []
     for entry in _worst(findings):
-        further = 2 * count + 2 * len(rungs(float(stencil.eps[entry.input.coordinate])))
+        rungs = relative_steps(float(stencil.eps[entry.input.coordinate]), brief=dear)
+        further = 2 * _points(dear=dear) + 2 * len(rungs)
         if cost.evaluations + further > allowance:
             break
         try:
-            made.append(_measure(stencil, entry, count))
+            made.append(_measure(stencil, entry, dear=dear))
         except (BudgetExhausted, OutputChangedError):
             break
     return tuple(made)
@@ -50,17 +51,24 @@ def _worst(findings: Sequence[Finding]) -> list[Entry]:
     return [entry for turn in in_turn for entry in turn if entry is not None and entry.input.coordinate >= 0][:_MOST]
 
 
-def _measure(stencil: Stencil, entry: Entry, count: int) -> Exhibit:
+def _points(*, dear: bool) -> int:
+    return _FEW_POINTS if dear else _POINTS
+
+
+def _measure(stencil: Stencil, entry: Entry, *, dear: bool) -> Exhibit:
+    """Where evaluations are dear, few points of the slice, and the rungs that the judge has climbed already."""
+    count, ladder = _points(dear=dear), stencil.ladder(entry.input.coordinate, entry.output.coordinate, brief=dear)
     problem, column, output = stencil.problem, entry.input.coordinate, entry.output.coordinate
     side = np.arange(1, count + 1) / count
     offsets = _REACH * float(stencil.scale[column]) * np.concatenate([-side[::-1], side])
-    positions, values = stencil.profile(column, offsets, output)
+    index, picked = np.full(2 * count, column, dtype=np.intp), np.array([output], dtype=np.intp)
+    values, positions = stencil.moved(index, offsets, picked)
     here, value = float(problem.point[column]), float(problem.value[output])
     return Exhibit(
         entry=entry,
         position=here,
         value=value,
         positions=(*positions[:count].tolist(), here, *positions[count:].tolist()),
-        values=(*values[:count].tolist(), value, *values[count:].tolist()),
-        ladder=tuple(itertools.starmap(Rung, zip(*(a.tolist() for a in stencil.ladder(column, output)), strict=True))),
+        values=(*values[:count, 0].tolist(), value, *values[count:, 0].tolist()),
+        ladder=tuple(itertools.starmap(Rung, zip(*(each.tolist() for each in ladder), strict=True))),
     )

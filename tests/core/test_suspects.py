@@ -244,7 +244,9 @@ class OfTwoMinds(Stencil):
     other = 2.0
     asked: list[float]
 
-    def measure(self, columns: Any, tolerance: Any, outputs: Any = None, stretch: float = 1.0) -> Estimate:
+    def measure(
+        self, columns: Any, tolerance: Any, outputs: Any = None, stretch: float = 1.0, *, brief: bool = False
+    ) -> Estimate:
         self.asked.append(stretch)
         value = 2.0 if stretch == 1.0 else self.other
         shape = len(columns), len(outputs)

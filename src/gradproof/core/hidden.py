@@ -6,7 +6,9 @@ import math
 
 import numpy as np
 
+from gradproof.core.investigation import random_probe
 from gradproof.core.ledger import Ledger
+from gradproof.core.norm import parts
 from gradproof.core.precision import MISS
 from gradproof.core.probe import Survey
 from gradproof.core.seen import Seen
@@ -87,14 +89,25 @@ def seen(ledger: Ledger) -> Seen:
         if not block.size:
             smallest.append(0.0)
             continue
-        hidden = np.full(block.size, np.inf)
-        for survey in ledger.surveys:
-            size = np.abs(survey.direction[block.slice])
-            with np.errstate(divide="ignore"):
-                hidden = np.fmin(hidden, float(survey.hides.max(initial=0.0)) / size)
+        hidden = _hidden(ledger, block)
+        if math.isinf(hidden):  # what is not seen at all needs no question
+            smallest.append(math.inf)
+            continue
         excused = max(_excused(ledger, block), float(ledger.between_sides[block.slice].max(initial=0.0)))
-        smallest.append(max(float(hidden.max()), excused))
+        smallest.append(max(hidden, excused))
     return Seen(tuple(smallest), MISS)
+
+
+def _hidden(ledger: Ledger, block: Block) -> float:
+    """The largest error of any coordinate of an input that no survey would have shown."""
+    largest, hides = 0.0, [float(survey.hides.max(initial=0.0)) for survey in ledger.surveys]
+    for part in parts(block.size):
+        hidden = np.full(len(range(block.size)[part]), np.inf)
+        for survey, error in zip(ledger.surveys, hides, strict=True):
+            with np.errstate(divide="ignore"):
+                hidden = np.fmin(hidden, error / np.abs(survey.direction[block.slice][part]))
+        largest = max(largest, float(hidden.max()))
+    return largest
 
 
 def _excused(ledger: Ledger, block: Block) -> float:
@@ -119,7 +132,8 @@ def _even_question(ledger: Ledger) -> tuple[Vector, Vector]:
         sizes = np.abs(cotangent)
         if float(sizes.max()) <= _EVEN * float(sizes.min()):
             return cotangent, pullback
-    signs = ledger.investigation.draw(ledger.problem.outputs.size, 2)
-    cotangent = np.copysign(0.5 + 0.5 * np.abs(signs), signs)
+    cotangent = random_probe(ledger.problem.outputs.size, ledger.investigation.seed + 2).copy()
+    for part in parts(len(cotangent)):
+        cotangent[part] = np.copysign(0.5 + 0.5 * np.abs(cotangent[part]), cotangent[part])
     ledger.problem.outputs.round_in_place(cotangent)
     return cotangent, ledger.pull(cotangent)

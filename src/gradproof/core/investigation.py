@@ -91,10 +91,10 @@ class Investigation:
     # the questions that properties share: one random one each way, and its answer
 
     def draw(self, size: int, further: int = 0) -> Vector:
-        """Random signs and magnitudes by this investigation's seed, or by one `further` on; each is drawn once."""
-        if (size, further) not in self._drawn:
+        """Random signs and magnitudes by this investigation's seed, or by one `further` on; few are drawn once."""
+        if size > _LONG or (size, further) not in self._drawn:
             self._drawn[size, further] = random_probe(size, self.seed + further)
-        return self._drawn[size, further]
+        return self._drawn.pop((size, further)) if size > _LONG else self._drawn[size, further]
 
     @property
     def cotangent(self) -> Vector:
@@ -394,6 +394,6 @@ def _draw(size: int, seed: int) -> Vector:
     return probe
 
 
-# Making a generator takes 15 µs, a tenth of the smallest check: short probes are kept.
-_KEPT = 1024
+# Making a generator takes 15 µs, a tenth of the smallest check: short probes are kept. Long ones take memory.
+_KEPT, _LONG = 1024, 2**18
 _draw_kept = functools.lru_cache(maxsize=256)(_draw)

@@ -21,6 +21,9 @@ Tolerance = Callable[[Matrix], Matrix]
 
 # Steps in a ratio that is no power of two: else hidden quantisation, (x + 1e8) - 1e8, agrees with itself on two rungs.
 _UNEVEN = (1.0, 1.19, 0.87, 1.13, 0.91, 1.23, 0.83)
+# The rungs of a brief ladder, of seven: the coarse pair that is sharpest where the function is smooth, the fine pair
+# that sees what others step over, one between.
+_BRIEF = (0, 1, 3, 5, 6)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +59,21 @@ def rungs(eps: float) -> tuple[int, ...]:
     return tuple(range(max(1, round(digits / 6)), digits // 2 + (spacing + 1) // 2, spacing))
 
 
-def relative_steps(eps: float) -> list[float]:
-    """The steps of the ladder for a precision, in units of the coordinate's scale."""
-    return [2.0**-rung * uneven for rung, uneven in zip(rungs(eps), _UNEVEN, strict=False)]
+def relative_steps(eps: float, *, brief: bool = False) -> list[float]:
+    """The steps of the ladder for a precision, in units of the coordinate's scale; if `brief`, some of them."""
+    steps = [2.0**-rung * uneven for rung, uneven in zip(rungs(eps), _UNEVEN, strict=False)]
+    return [steps[rung] for rung in _BRIEF] if brief and len(steps) > len(_BRIEF) else steps
+
+
+def ends(steps: list[float]) -> tuple[float, float]:
+    """A coarse and a fine step, with room for round-off below the fine one."""
+    return steps[0], steps[len(steps) // 2]
+
+
+def stepped(width: Vector, asked: Vector) -> Vector:
+    """The distance really stepped, which rounding made a little other than asked; an infinite coordinate stays."""
+    finite = np.isfinite(width)
+    return width if finite.all() else np.where(finite, width, asked)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +82,8 @@ class Climb:
 
     A last resort is for columns that have no finite value otherwise. A short climb has steps of the length over which
     the function changes by its own size, where that is shorter than the scale. One that is near has steps no longer
-    than the coordinate itself, and reckons with the round-off of numbers of the output's own size.
+    than the coordinate itself, and reckons with the round-off of numbers of the output's own size. A brief one leaves
+    rungs out.
     """
 
     quotient: Callable[[Indices, Vector, slice | Indices], Matrix]
@@ -76,6 +92,7 @@ class Climb:
     last_resort: bool = False
     short: bool = False
     near: bool = False
+    brief: bool = False
 
 
 def extrapolate(values: Matrix, floors: Matrix, sizes: Sequence[float], order: int) -> tuple[Matrix, Matrix]:

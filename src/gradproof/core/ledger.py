@@ -14,12 +14,12 @@ import numpy as np
 
 from gradproof.core.investigation import Investigation, basis
 from gradproof.core.ladder import rungs
-from gradproof.core.norm import norm
+from gradproof.core.norm import norm, parts
 from gradproof.core.options import Options
 from gradproof.core.precision import CONFIDENCE, DOUBLE, UNSEEN_SHARE
 from gradproof.core.probe import Probe, Survey, draw_direction, probe
 from gradproof.core.rows import SeenRow
-from gradproof.core.space import Block
+from gradproof.core.space import Block, alike
 from gradproof.core.stencil import Stencil
 from gradproof.core.suspects import Judged
 from gradproof.core.tolerances import Tolerances
@@ -77,7 +77,7 @@ class Ledger:
         """Every cotangent asked, with its answer: used again with every new direction, for nothing."""
         self.sample: list[Judged] = []
         """An entry at a kink, of those that were verified together; and entries of rows that were looked at alone."""
-        self.between_sides = np.zeros(problem.inputs.size)
+        self.between_sides: Vector = alike(problem.inputs.size, 0.0)
         """How far apart the two sides of a kink may be along each coordinate, where kinks were verified together."""
         self.seen_rows: dict[int, SeenRow] = {}
         self._shared = False
@@ -147,10 +147,13 @@ class Ledger:
     def wanted(self, survey: Survey, step: float) -> Vector:
         """How small an error of each output must be seen, times |u_i|."""
         if self.explicit:
-            wanted = np.abs(survey.value)
-            wanted[~np.isfinite(wanted)] = 0.0
-            wanted *= step * (float(self.tolerances.rtol.min()) + self.tolerances.row_rtol) / norm(survey.direction)
-            wanted += step * self.tolerances.least_atol
+            wanted, relative = np.empty_like(survey.value), step / norm(survey.direction)
+            rtol, row_rtol = float(self.tolerances.rtol.min()), self.tolerances.row_rtol
+            for part in parts(len(wanted)):
+                np.abs(survey.value[part], out=wanted[part])
+                wanted[part][~np.isfinite(wanted[part])] = 0.0
+                wanted[part] *= relative * (rtol + row_rtol[part])
+                wanted[part] += step * self.tolerances.least_atol
             return wanted
         size = np.abs(np.where(np.isfinite(survey.value), survey.value, 0.0))
         for block in self.problem.outputs.blocks:

@@ -1,8 +1,9 @@
-"""Finding the wrong entry by halving.
+"""Finding the wrong entry among many.
 
 A question about many places at once is answered by one number, the residual, which is the sum of what each place
 contributes. Asking about the left half gives the right half for nothing, so a lone culprit among n places is found with
-log2(n) questions; several are found one after the other.
+log2(n) questions; several are found one after the other. Where the residual is sharp, a lone one is found with fewer:
+see `decoding`.
 """
 
 from __future__ import annotations
@@ -12,9 +13,13 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
+from gradproof.core.decoding import Answer, Decoder, Window
 from gradproof.core.precision import CONFIDENCE
 from gradproof.core.probe import Survey
 from gradproof.core.types import Vector
+
+# A difference on one side, which costs half, is taken where the residual is this many times its error bar.
+_SHARP = 1024.0
 
 Residual = Callable[[int, int], float]
 """The residual of places lo..hi-1. Costs an evaluation or a vjp."""
@@ -23,7 +28,17 @@ Threshold = Callable[[int, int], float]
 """How large that residual may be by round-off alone. Costs nothing."""
 
 
-def halve(size: int, total: float, residual: Residual, threshold: Threshold) -> Iterator[int]:
+Shortcut = Callable[[int, int, float], Window | None]
+"""A window among places lo..hi-1, whose residual is given, that contributes all of it; None: halve."""
+
+
+def _no_shortcut(low: int, high: int, here: float) -> Window | None:
+    return None
+
+
+def halve(
+    size: int, total: float, residual: Residual, threshold: Threshold, shortcut: Shortcut = _no_shortcut
+) -> Iterator[int]:
     """The places that contribute, one after the other, until the rest is round-off.
 
     It goes straight down, always into the worse half, and comes back for the others, the nearest first: where
@@ -38,6 +53,10 @@ def halve(size: int, total: float, residual: Residual, threshold: Threshold) -> 
     while left_over:
         low, high, here = left_over.pop()
         while high - low > 1:
+            window = shortcut(low, high, here)
+            if window is not None:
+                low, high, here = window
+                continue
             middle = (low + high) // 2
             left = residual(low, middle)
             if not math.isfinite(left):  # what is no number is wrong, and says nothing of the other half
@@ -60,11 +79,27 @@ def worst_columns(
     """
     direction = survey.direction
     bar = CONFIDENCE * float(survey.stencil.noise[output] * 2.0**rung + survey.error[output])
+    here = Answer(float(survey.value[output]) - total, bar)
+    quick = survey.blunt(output, rung)
+    one_sided = quick is not None and abs(here.residual) > _SHARP * CONFIDENCE * quick
+
+    def along(low: int, weights: Vector, *, central: bool) -> Answer:
+        part, run = np.zeros_like(direction), slice(low, low + len(weights))
+        np.multiply(direction[run], weights, out=part[run])
+        if central or quick is None:
+            quotient, _ = survey.along(part, rung)
+            return Answer(float(quotient[output]) - claim(part, run), bar)
+        return Answer(survey.ahead(part, rung, output) - claim(part, run), CONFIDENCE * quick)
+
+    def ask(low: int, weights: Vector) -> Answer:
+        return along(low, weights, central=not one_sided)
 
     def residual(low: int, high: int) -> float:
-        part, run = np.zeros_like(direction), slice(low, high)
-        part[run] = direction[run]
-        quotient, _ = survey.along(part, rung)
-        return float(quotient[output]) - claim(part, run)
+        return along(low, np.ones(high - low), central=True).residual
 
-    return halve(len(direction), float(survey.value[output]) - total, residual, lambda low, high: bar)
+    decode = Decoder(ask, survey.stencil.problem.inputs.element_of)
+
+    def shortcut(low: int, high: int, residual: float) -> Window | None:
+        return decode(low, high, Answer(residual, bar))
+
+    return halve(len(direction), here.residual, residual, lambda low, high: bar, shortcut)

@@ -26,7 +26,7 @@ from dataclasses import replace
 import numpy as np
 
 from gradproof.core.investigation import Investigation, random_probe
-from gradproof.core.norm import norm
+from gradproof.core.norm import norm, parts
 from gradproof.core.precision import (
     BY_DESIGN,
     CLEAR,
@@ -229,14 +229,10 @@ class _Along:
         """The slope on each rung, which is zero only where F does not move; and what each but the first leaves."""
         sizes = np.array([2.0**-rung * _JITTER[rung % len(_JITTER)] for rung in exponents])
         values = self.values([*sizes, *-sizes, 0.0])
-        above, below, here = values[: len(sizes)], values[len(sizes) : -1], values[-1]
-        with np.errstate(all="ignore"):
-            odd, even = (above - below) / 2.0, (above + below) / 2.0 - here
-            ratios = sizes[1:] / sizes[:-1]
-            left = np.fmax(np.abs(odd[1:] - ratios[:, None] * odd[:-1]), np.abs(even[1:]) / 2.0)
-            still = (above == here) & (below == here)
-            slopes = np.where(still, 0.0, np.where(odd != 0, odd / sizes[:, None], np.finfo(np.float64).tiny))
-            return slopes, left
+        slopes, left = values[: len(sizes)], values[len(sizes) : -2]
+        for part in parts(values.shape[1]):
+            slopes[:, part], left[:, part] = _rung_by_rung(values[:, part], sizes)
+        return slopes, left
 
     def values(self, steps: Sequence[float] | Vector) -> Matrix:
         """F at some steps, NaN where the function refuses a point. Without a batch, which may round otherwise."""
@@ -253,6 +249,18 @@ class _Along:
             except Exception:  # outside of the domain: the others remain
                 continue
         return values
+
+
+def _rung_by_rung(values: Matrix, sizes: Vector) -> tuple[Matrix, Matrix]:
+    """The slope on each rung, and what each but the first leaves, by F above and below and at the point."""
+    above, below, here = values[: len(sizes)], values[len(sizes) : -1], values[-1]
+    with np.errstate(all="ignore"):
+        odd, even = (above - below) / 2.0, (above + below) / 2.0 - here
+        ratios = sizes[1:] / sizes[:-1]
+        left = np.fmax(np.abs(odd[1:] - ratios[:, None] * odd[:-1]), np.abs(even[1:]) / 2.0)
+        still = (above == here) & (below == here)
+        slopes = np.where(still, 0.0, np.where(odd != 0, odd / sizes[:, None], np.finfo(np.float64).tiny))
+        return slopes, left
 
 
 def staying(left: Matrix, moves: Flags, ratio: float) -> Vector:

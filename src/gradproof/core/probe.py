@@ -15,13 +15,12 @@ from __future__ import annotations
 
 import bisect
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from gradproof.core.ladder import rungs, settle
-from gradproof.core.norm import norm
+from gradproof.core.norm import norm, parts, products
 from gradproof.core.precision import BEND_ALONG, CONFIDENCE, DOUBLE, INNER_PRODUCT_ROUND_OFF
 from gradproof.core.stencil import Stencil
 from gradproof.core.types import Flags, Vector
@@ -30,17 +29,13 @@ from gradproof.core.types import Flags, Vector
 _STRAIGHT = 1e-7
 # What no error bar is below: 1 / it is a number.
 _TINY = float(np.finfo(np.float64).tiny)
-# Outputs that are worked on at a time.
-_PART = 8192
 # The finest rung of a survey in double precision: fine enough to step over few of a hundred thousand kinks.
 _FINEST = 32
+# The bits of a number that its exponent takes; the rest is zero for a power of two.
+_EXPONENT = 0x7FF0_0000_0000_0000
+_NO_BEND: Vector = np.zeros(0)
 # The weight of an output with a wide error bar, relative to the sharpest one, at least.
 _LEAST_WEIGHT = 2.0**-40
-
-
-def parts(size: int) -> Iterator[slice]:
-    """All of so many coordinates, in parts that stay in the processor's cache."""
-    return (slice(start, start + _PART) for start in range(0, size, _PART))
 
 
 def draw_direction(stencil: Stencil) -> Vector:
@@ -58,9 +53,10 @@ def _quantised(direction: Vector, point: Vector, eps: Vector) -> Vector:
         finest = np.full_like(here, _finest(float(here[0])))
         for value in np.unique(here) if (here != here[0]).any() else ():
             finest[here == value] = _finest(float(value))
-        _, exponent = np.frexp(np.maximum(np.abs(point[part]), np.abs(whole)))
-        quantum = np.ldexp(here * finest, exponent)
-        rounded = np.rint(whole / quantum) * quantum
+        # what is added to 3/2 * 2**52 quanta is rounded to whole ones
+        larger = np.maximum(np.abs(point[part]), np.abs(whole))
+        shift = (larger.view(np.int64) & _EXPONENT).view(np.float64) * (here * finest * (2.0 * 1.5 * 2.0**52))
+        rounded = (whole + shift) - shift
         quantised[part] = np.where(np.isfinite(rounded) & (rounded != 0), rounded, whole)
     return quantised
 
@@ -131,8 +127,10 @@ class Survey:
         A lone error d of output j and input i moves the residual by |v_j d u_i|, which is then at most the threshold
         and what was seen of the residual.
         """
-        hidden = (made.threshold + abs(made.residual)) / np.abs(made.cotangent)
-        self.hides = np.fmin(self.hides, hidden)
+        residual = made.threshold + abs(made.residual)
+        for part in parts(len(self.hides)):
+            hidden = np.abs(made.cotangent[part])
+            np.fmin(self.hides[part], np.divide(residual, hidden, out=hidden), out=self.hides[part])
 
     def climb(self, *exponents: int, only: Flags | None = None) -> None:
         """Take more rungs and settle again, all outputs or `only` some."""
@@ -143,6 +141,9 @@ class Survey:
             self._rungs.insert(at, exponent)
             self._quotients.insert(at, quotient)
             self._bends.insert(at, bend)
+        for rung in range(len(self._bends) - 2):  # only the finest two tell
+            if self._bends[rung] is not _NO_BEND:
+                self._bends[rung], self._quotients[rung] = _NO_BEND, self._quotients[rung].copy()
         size = len(self._quotients[0])
         self.value, self.error, self.bent = np.empty(size), np.empty(size), np.empty(size, dtype=np.bool_)
         for part in parts(size):
@@ -156,6 +157,19 @@ class Survey:
     def along(self, direction: Vector, exponent: int) -> tuple[Vector, Vector]:
         """The difference quotient along some direction by one rung, and how far the two sides bend."""
         return self.stencil.along(direction, exponent)
+
+    def ahead(self, direction: Vector, exponent: int, output: int) -> float:
+        """The difference quotient of one output on one side, along some direction by one rung: one evaluation."""
+        step, problem = 2.0**-exponent, self.stencil.problem
+        there = self.stencil.attempt((problem.point + step * direction)[None, :])[0]
+        return float(there[output] - problem.value[output]) / step
+
+    def blunt(self, output: int, exponent: int) -> float | None:
+        """How far off that may be, for a direction no longer than this survey's; None where nothing is known of it."""
+        if exponent not in self._rungs[-2:] or self.bent[output]:
+            return None
+        bend = abs(float(self._bends[self._rungs.index(exponent)][output]))
+        return 2.0 * float(self.stencil.noise[output]) * 2.0**exponent + bend if math.isfinite(bend) else None
 
     def _settle(self, part: slice) -> None:
         noise, sizes = self.stencil.noise[part], [2.0**-rung for rung in self._rungs]
@@ -182,6 +196,9 @@ class SideSurvey(Survey):
     """The derivative of one side: along a direction from the point on, or from the other side up to it (`sign` -1)."""
 
     sign: float = 1.0
+
+    def blunt(self, output: int, exponent: int) -> float | None:
+        return None  # it has one side already
 
     def along(self, direction: Vector, exponent: int) -> tuple[Vector, Vector]:
         step = self.sign * 2.0**-exponent
@@ -226,36 +243,39 @@ def aim(survey: Survey, *, only: Flags | None = None, bent: bool = False) -> Vec
     So do outputs on a kink or a jump along the survey, unless `bent` asks for them, and those that are not in `only`.
     """
     problem, investigation = survey.stencil.problem, survey.stencil.investigation
-    seen = np.isfinite(survey.value) & np.isfinite(survey.error) & (bent | ~survey.bent) & ~survey.aside
-    seen = seen if only is None else seen & only
-    size = np.abs(survey.value)
-    size[~seen] = 0.0
+    size, random = problem.outputs.size, investigation.draw(problem.outputs.size, 1)
+    bars, seen = np.empty(size), np.empty(size, dtype=np.bool_)
+    for part in parts(size):
+        seen[part] = np.isfinite(survey.value[part]) & np.isfinite(survey.error[part]) & ~survey.aside[part]
+        seen[part] &= bent | ~survey.bent[part]
+        seen[part] &= True if only is None else only[part]
+        bars[part] = np.where(seen[part], np.abs(survey.value[part]), 0.0)
     # the derivative under test is no sharper than its precision, relative to the larger of its numbers
-    typical = norm(size) / math.sqrt(len(size) or 1)
-    bars = np.add(size, typical, out=size)
-    bars *= problem.coarsest_eps
-    bars += survey.stencil.noise
-    bars += survey.error
-    bars += _TINY
-    bars[~seen] = np.inf
-    smallest = bars.min(initial=np.inf)
+    typical, smallest = norm(bars) / math.sqrt(size or 1), math.inf
+    for part in parts(size):
+        here = bars[part]
+        here += typical
+        here *= problem.coarsest_eps
+        here += survey.stencil.noise[part]
+        here += survey.error[part]
+        here += _TINY
+        here[~seen[part]] = np.inf
+        smallest = min(smallest, float(here.min(initial=math.inf)))
     if not math.isfinite(smallest):
-        return np.zeros(problem.outputs.size)
-    weights = np.divide(smallest, bars, out=bars)
-    np.maximum(weights, _LEAST_WEIGHT, out=weights, where=seen)
-    cotangent = np.multiply(investigation.draw(problem.outputs.size, 1), weights, out=weights)
-    problem.outputs.round_in_place(cotangent)
-    return cotangent
+        return np.zeros(size)
+    for part in parts(size):
+        weights = np.divide(smallest, bars[part], out=bars[part])
+        np.maximum(weights, _LEAST_WEIGHT, out=weights, where=seen[part])
+        weights *= random[part]
+    problem.outputs.round_in_place(bars)
+    return bars
 
 
 def probe(survey: Survey, cotangent: Vector, pullback: Vector) -> Probe:
     """Both sides for one cotangent, and how far apart round-off and error bars alone may bring them."""
     inputs, outputs = survey.stencil.problem.inputs, survey.stencil.problem.outputs
-    v, d, e = cotangent, survey.value, survey.error
-    used = cotangent != 0
-    if not used.all():
-        v, d, e = v[used], d[used], e[used]
-    left, right = v * d, pullback * survey.direction
-    noise = CONFIDENCE * norm(v * e)
-    size = outputs.coarsest_eps * norm(left) + inputs.coarsest_eps * norm(right)
-    return Probe(cotangent, float(left.sum() - right.sum()), noise + INNER_PRODUCT_ROUND_OFF * size)
+    left, left_norm = products(cotangent, survey.value)
+    right, right_norm = products(survey.direction, pullback)
+    _, noise = products(cotangent, survey.error)
+    size = outputs.coarsest_eps * left_norm + inputs.coarsest_eps * right_norm
+    return Probe(cotangent, left - right, CONFIDENCE * noise + INNER_PRODUCT_ROUND_OFF * size)

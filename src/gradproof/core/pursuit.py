@@ -14,17 +14,18 @@ import numpy as np
 
 from gradproof.core.accusation import CLEARLY, Accusation, Outcome, unexplained
 from gradproof.core.agreement import is_linear
+from gradproof.core.decoding import Answer, Decoder, Window
 from gradproof.core.entries import every_entry
 from gradproof.core.hidden import doubts, seen, unseen_blocks
 from gradproof.core.ledger import Ledger
 from gradproof.core.locate import halve, worst_columns
-from gradproof.core.norm import norm
-from gradproof.core.precision import CONFIDENCE
+from gradproof.core.norm import norm, products
+from gradproof.core.precision import CONFIDENCE, INNER_PRODUCT_ROUND_OFF
 from gradproof.core.probe import Accused, Probe, SideSurvey, Survey, probe
 from gradproof.core.problem import Mode
 from gradproof.core.questioning import Questioning
-from gradproof.core.suspects import Judge, Judged, Suspects
-from gradproof.core.types import Vector
+from gradproof.core.suspects import Judge, Judged, Suspects, Witness
+from gradproof.core.types import Indices, Vector
 
 # How often outputs are set aside whose entries turn out to be right, though a probe accuses them.
 _ROUNDS = 3
@@ -38,6 +39,7 @@ class Pursuit:
     def __init__(self, ledger: Ledger, questioning: Questioning, accused: Accused) -> None:
         self._ledger, self._questioning = ledger, questioning
         self._survey, self._made = accused
+        self._last: tuple[int, Vector] | None = None
 
     def accusation(self) -> Accusation:
         """What the probe says. It stands by itself if no kink, no tolerance and no luck explains it."""
@@ -77,14 +79,17 @@ class Pursuit:
         """The worst entries, by halving first the outputs, then the inputs."""
         ledger = self._ledger
         found: list[tuple[int, int, float]] = []
+        alone: dict[tuple[int, int], tuple[float, float]] = {}
         for output in self._outputs(survey, made):
-            row = ledger.row(output)
+            row = self._row(output)
             columns = [part for column in _columns(survey, output, row) for part in ledger.parts(column)]
             found += [(output, column, float(row[column])) for column in dict.fromkeys(columns)]
+            if len(columns) == 1 and not survey.bent[output]:
+                alone[output, columns[0]] = _difference(survey, output, row, columns[0])
             if len(found) >= ledger.options.worst:
                 break
         judge = Judge(ledger.stencil, ledger.tolerances)
-        judged = judge.judge(Mode.REVERSE, Suspects.accused(found), located=True)
+        judged = judge.judge(Mode.REVERSE, Suspects.accused(found), located=True, witness=_witness(alone))
         # where no tolerance was given, the certificate knows of none that many small deviations might add up to
         doubt = unexplained(judged, tolerable=ledger.explicit and self._is_tolerable(made))
         if doubt and ledger.precise and rounds:
@@ -93,18 +98,37 @@ class Pursuit:
 
     def _outputs(self, survey: Survey, made: Probe) -> Iterator[int]:
         """The outputs that an accusation is about, by halving its cotangent."""
-        bars = made.cotangent * survey.error
-        rest = 0.5 * (made.threshold - CONFIDENCE * norm(bars))
+        rest = 0.5 * (made.threshold - CONFIDENCE * products(made.cotangent, survey.error)[1])
+        outputs = self._ledger.problem.outputs
+
+        def ask(low: int, weights: Vector) -> Answer:
+            part, run = np.zeros_like(made.cotangent), slice(low, low + len(weights))
+            np.multiply(made.cotangent[run], weights, out=part[run])
+            if len(weights) == 1:
+                asked = probe(survey, part, part[low] * self._row(low))
+            else:
+                outputs.round_in_place(part)
+                asked = probe(survey, part, self._ledger.investigation.vjp(part))
+            return Answer(asked.residual, asked.threshold)
 
         def residual(low: int, high: int) -> float:
-            part = np.zeros_like(made.cotangent)
-            part[low:high] = made.cotangent[low:high]
-            return probe(survey, part, self._ledger.investigation.vjp(part)).residual
+            return ask(low, np.ones(high - low)).residual
 
         def threshold(low: int, high: int) -> float:
-            return CONFIDENCE * norm(bars[low:high]) + rest
+            return CONFIDENCE * products(made.cotangent[low:high], survey.error[low:high])[1] + rest
 
-        return halve(len(made.cotangent), made.residual, residual, threshold)
+        decode = Decoder(ask, outputs.element_of)
+
+        def shortcut(low: int, high: int, here: float) -> Window | None:
+            return decode(low, high, Answer(here, made.threshold))
+
+        return halve(len(made.cotangent), made.residual, residual, threshold, shortcut)
+
+    def _row(self, output: int) -> Vector:
+        """What is claimed of one output; the last answer is kept, because who finds an output wants its row."""
+        if self._last is None or self._last[0] != output:
+            self._last = output, self._ledger.row(output)
+        return self._last[1]
 
     def _set_aside(self, survey: Survey, judged: Judged, rounds: int) -> Outcome:
         """An accusation that leads to right entries: their outputs are seen by their rows, and the rest is asked again.
@@ -120,6 +144,24 @@ class Pursuit:
         if accused is None:
             return Outcome([judged, *ledger.sample], doubts(ledger, unseen_blocks(ledger)), seen(ledger))
         return self._locate(*accused, rounds)
+
+
+def _difference(survey: Survey, output: int, row: Vector, column: int) -> tuple[float, float]:
+    """By how much an entry is off that explains by itself what its output differs by along a survey; the error bar."""
+    step, (claimed, size) = float(survey.direction[column]), products(survey.direction, row)
+    round_off = INNER_PRODUCT_ROUND_OFF * survey.stencil.problem.coarsest_eps * size
+    bar = CONFIDENCE * float(survey.error[output]) + round_off
+    return (float(survey.value[output]) - claimed) / step, bar / abs(step)
+
+
+def _witness(alone: dict[tuple[int, int], tuple[float, float]]) -> Witness:
+    """What the surveys say of entries that are alone in their rows; of others nothing."""
+
+    def witness(rows: Indices, columns: Indices) -> tuple[Vector, Vector]:
+        said = [alone.get(entry, (0.0, 0.0)) for entry in zip(rows.tolist(), columns.tolist(), strict=True)]
+        return np.array([value for value, _ in said]), np.array([bar for _, bar in said])
+
+    return witness
 
 
 def _columns(survey: Survey, output: int, row: Vector) -> Iterator[int]:

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from gradproof.core.norm import norm
+from gradproof.core.norm import PART, norm
 from gradproof.core.precision import DOUBLE
 from gradproof.core.types import Indices, Matrix, Vector
 
@@ -137,7 +137,7 @@ class Space:
     def eps(self) -> Vector:
         """The spacing of the numbers behind each coordinate."""
         if len(self.blocks) == 1:
-            return np.full(self.size, self.blocks[0].eps)
+            return alike(self.size, self.blocks[0].eps)
         eps = np.empty(self.size)
         for block in self.blocks:
             eps[block.slice] = block.eps
@@ -240,6 +240,15 @@ def _round_to(values: Vector, eps: float) -> Vector:
     mantissa, exponent = np.frexp(values)
     scale = 2.0 / eps
     return np.ldexp(np.rint(mantissa * scale) / scale, exponent)
+
+
+def alike(size: int, value: float) -> Vector:
+    """A vector of one number; a long one takes no memory, and is not written to.
+
+    >>> alike(3, 0.5)
+    array([0.5, 0.5, 0.5])
+    """
+    return np.full(size, value) if size <= PART else np.broadcast_to(np.float64(value), (size,))
 
 
 def vector_space(kind: str, *sizes: int, eps: float = DOUBLE) -> Space:

@@ -11,24 +11,30 @@ All sizes come from the dtype (the blocks' `eps`) and from the point: in float32
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from gradproof.core.investigation import ALL, Investigation
-from gradproof.core.ladder import Climb, Estimate, Tolerance, contradicts, extrapolate, relative_steps, rungs, settle
-from gradproof.core.precision import (
-    BEND,
-    DOUBLE,
-    EVALUATION_ROUND_OFF,
-    HALF_OR_LESS,
-    ROUGH,
-    SHORTEST,
+from gradproof.core.ladder import (
+    Climb,
+    Estimate,
+    Tolerance,
+    contradicts,
+    ends,
+    extrapolate,
+    relative_steps,
+    rungs,
+    settle,
+    stepped,
 )
+from gradproof.core.norm import parts
+from gradproof.core.precision import BEND, DOUBLE, EVALUATION_ROUND_OFF, HALF_OR_LESS, ROUGH, SHORTEST
 from gradproof.core.problem import OutputChangedError, Problem
+from gradproof.core.space import alike
 from gradproof.core.types import Flags, Indices, Matrix, Vector
+from gradproof.core.visited import Visited
 
 # A length is short if it is less than this part of the scale; a step should be this many numbers long.
 _SHORT, _FEW = 0.125, 16.0
@@ -54,19 +60,22 @@ class Stencil:
             self.eps = np.maximum(inputs.eps, outputs.coarsest_eps)
             self.noise *= EVALUATION_ROUND_OFF * np.maximum(outputs.eps, inputs.finest_eps)
         else:
-            self.eps = np.full(inputs.size, eps)
+            self.eps = alike(inputs.size, eps)
             self.noise *= EVALUATION_ROUND_OFF * eps
         if problem.noise is not None:
             self.noise = problem.noise
-        if step is not None:
-            self.step = np.full(inputs.size, float(step))
-        else:
-            self.step = self.scale * (np.cbrt(self.eps) if eps is None else math.cbrt(eps))
+        self._step = step
         self.refusal: Exception | None = None
+        self._visited = investigation.once(Visited)
 
     def _round(self, rows: Matrix, run: slice = ALL) -> None:
         if self.problem.evaluates_in is None:
             self.problem.inputs.round_in_place(rows, run)
+
+    @functools.cached_property
+    def step(self) -> Vector:
+        """The step of screening along each coordinate."""
+        return self.scale * np.cbrt(self.eps) if self._step is None else np.full(len(self.scale), float(self._step))
 
     def screen(self, columns: slice) -> Matrix:
         """One central difference per column: J^T restricted to `columns`, one row each."""
@@ -78,21 +87,24 @@ class Stencil:
         below -= step
         self._round(rows, columns)
         values = self.attempt(rows, columns)
-        return (values[:count] - values[count:]) / _width(above - below, 2.0 * step)[:, None]
+        return (values[:count] - values[count:]) / stepped(above - below, 2.0 * step)[:, None]
 
     def along(self, direction: Vector, rung: int) -> tuple[Vector, Vector]:
         """The central difference along a direction with step 2**-rung, and how far the two sides bend: second/step."""
         step = 2.0**-rung
-        shift, points = step * direction, np.empty((2, len(direction)))
-        np.add(self.problem.point, shift, out=points[0])
-        np.subtract(self.problem.point, shift, out=points[1])
+        points = np.empty((2, len(direction)))
+        for part in parts(len(direction)):
+            shift = step * direction[part]
+            np.add(self.problem.point[part], shift, out=points[0, part])
+            np.subtract(self.problem.point[part], shift, out=points[1, part])
         self._round(points)
         above, below = self.attempt(points)
-        across, bend = above - below, above + below
-        across /= 2.0 * step
-        bend -= 2.0 * self.problem.value
-        bend /= step
-        return across, bend
+        for part in parts(len(above)):
+            mean = (above[part] + below[part] - 2.0 * self.problem.value[part]) / step
+            above[part] -= below[part]
+            above[part] /= 2.0 * step
+            below[part] = mean
+        return above, below
 
     def floor(self, rows: slice, columns: slice) -> tuple[Vector, Vector]:
         """Round-off of the screening values of these outputs and inputs, as the outer product of two vectors."""
@@ -136,9 +148,15 @@ class Stencil:
         return reach
 
     def measure(
-        self, columns: Sequence[int], tolerance: Tolerance, outputs: Indices | None = None, stretch: float = 1.0
+        self,
+        columns: Sequence[int],
+        tolerance: Tolerance,
+        outputs: Indices | None = None,
+        stretch: float = 1.0,
+        *,
+        brief: bool = False,
     ) -> Estimate:
-        """The derivative along each column by the full ladder.
+        """The derivative along each column by the full ladder; if it may be `brief`, by fewer rungs if they suffice.
 
         Where an error bar exceeds `tolerance(value)`, or the function refuses the steps (its domain is narrow, or
         ends here), other scales are tried, and where there is no value at all, one side only. `outputs` picks some,
@@ -150,7 +168,7 @@ class Stencil:
         reachable = np.isfinite(self.problem.value[rows_of])
         value = np.full((len(index), len(reachable)), np.nan)
         error = np.full_like(value, np.inf)
-        for climb in self._climbs():
+        for climb in self._climbs(brief=brief):
             with np.errstate(invalid="ignore"):
                 open_ = ~np.isfinite(value) if climb.last_resort else ~(error <= tolerance(value))
             if climb.near:
@@ -204,10 +222,9 @@ class Stencil:
 
     def _both_parts(self, column: int, scale: float, outputs: Indices) -> tuple[Matrix, Matrix, float]:
         """The second differences and the differences across the point, of a coarse and a fine step; their ratio."""
-        steps = [scale * 2.0**-rung for rung in _ends(rungs(float(self.eps[column])))]
+        steps = [scale * step for step in ends(relative_steps(float(self.eps[column])))]
         index = np.full(4, column, dtype=np.intp)
-        points, _ = self._displaced(index, np.array([steps[0], -steps[0], steps[1], -steps[1]]))
-        values = self.attempt(points, ALL, outputs)
+        values, _ = self.moved(index, np.array([steps[0], -steps[0], steps[1], -steps[1]]), outputs)
         with np.errstate(all="ignore"):
             second = values[0::2] + values[1::2] - 2.0 * self.problem.value[outputs]
             return np.abs(second), np.abs(values[0::2] - values[1::2]), steps[1] / steps[0]
@@ -246,11 +263,13 @@ class Stencil:
         with np.errstate(all="ignore"):
             return ((far - near) / step)[None, :]
 
-    def _climbs(self) -> Iterator[Climb]:
+    def _climbs(self, *, brief: bool) -> Iterator[Climb]:
         """Ways to climb the ladder, from the best to the most modest."""
         own = np.abs(self.problem.point)
         own[(own == 0) | ~np.isfinite(own)] = 1.0
         tight = np.minimum(np.maximum(own, SHORTEST), self.scale)
+        if brief:
+            yield Climb(self._central, self.scale, order=2, brief=True)
         yield Climb(self._central, self.scale, order=2)
         if self.problem.noise is None:  # in noise that was measured, shorter steps see nothing
             yield Climb(self._central, tight, order=2, near=True)
@@ -281,14 +300,9 @@ class Stencil:
         scale[columns[short]] = length[short]
         return replace(climb, scale=scale), missing[short]
 
-    def profile(self, column: int, offsets: Vector, output: int) -> tuple[Vector, Vector]:
-        """One output along one coordinate: where that coordinate came to lie, and the values there."""
-        points, reached = self._displaced(np.full(len(offsets), column, dtype=np.intp), offsets)
-        return reached, self.attempt(points, ALL, np.array([output], dtype=np.intp))[:, 0]
-
-    def ladder(self, column: int, output: int) -> tuple[Vector, Vector, Vector]:
+    def ladder(self, column: int, output: int, *, brief: bool) -> tuple[Vector, Vector, Vector]:
         """The rungs of one entry, coarse to fine: steps, extrapolated values, error bars."""
-        index, climb = np.array([column], dtype=np.intp), Climb(self._central, self.scale, order=2)
+        index, climb = np.array([column], dtype=np.intp), Climb(self._central, self.scale, order=2, brief=brief)
         picked = np.array([output], dtype=np.intp)
         values, floors, sizes = self._quotients(climb, index, float(self.eps[column]), picked)
         limits, errors = extrapolate(values, floors, sizes, climb.order)
@@ -303,7 +317,7 @@ class Stencil:
         self, climb: Climb, index: Indices, eps: float, outputs: slice | Indices, stretch: float = 1.0
     ) -> tuple[Matrix, Matrix, list[float]]:
         """The difference quotients of each rung, their round-off, and the rungs' relative steps."""
-        sizes = [stretch * size for size in relative_steps(eps)]
+        sizes = [stretch * size for size in relative_steps(eps, brief=climb.brief)]
         steps = [climb.scale[index] * size for size in sizes]
         values = np.stack([climb.quotient(index, step, outputs) for step in steps])
         noise = self.own_noise if climb.near else self.noise
@@ -316,35 +330,36 @@ class Stencil:
 
     def _central(self, index: Indices, step: Vector, outputs: slice | Indices) -> Matrix:
         count = len(index)
-        points, reached = self._displaced(np.concatenate([index, index]), np.concatenate([step, -step]))
-        values = self.attempt(points, ALL, outputs)
+        values, reached = self.moved(np.concatenate([index, index]), np.concatenate([step, -step]), outputs)
         with np.errstate(all="ignore"):
-            width = _width(reached[:count] - reached[count:], 2.0 * step)
+            width = stepped(reached[:count] - reached[count:], 2.0 * step)
             return (values[:count] - values[count:]) / width[:, None]
 
     def _one_sided(self, index: Indices, step: Vector, outputs: slice | Indices) -> Matrix:
-        points, reached = self._displaced(index, step)
-        values = self.attempt(points, ALL, outputs)
+        values, reached = self.moved(index, step, outputs)
         with np.errstate(all="ignore"):
-            width = _width(reached - self.problem.point[index], step)
+            width = stepped(reached - self.problem.point[index], step)
             return (values - self.problem.value[outputs]) / width[:, None]
 
     def _beside(self, index: Indices, step: Vector, outputs: slice | Indices) -> Matrix:
         count = len(index)
-        points, reached = self._displaced(np.concatenate([index, index]), np.concatenate([2.0 * step, step]))
-        values = self.attempt(points, ALL, outputs)
+        values, reached = self.moved(np.concatenate([index, index]), np.concatenate([2.0 * step, step]), outputs)
         with np.errstate(all="ignore"):
-            width = _width(reached[:count] - reached[count:], step)
+            width = stepped(reached[:count] - reached[count:], step)
             return (values[:count] - values[count:]) / width[:, None]
 
-    def _displaced(self, index: Indices, step: Vector) -> tuple[Matrix, Vector]:
-        """Points with one coordinate moved in each, and where that coordinate came to lie after rounding."""
-        rows = np.arange(len(index))
-        points = np.empty((len(index), len(self.problem.point)))
-        points[:] = self.problem.point
-        points[rows, index] += step
-        self._round(points)
-        return points, points[rows, index]
+    def moved(self, index: Indices, step: Vector, outputs: slice | Indices) -> tuple[Matrix, Vector]:
+        """F with one coordinate moved in each row, and where that came to lie after rounding."""
+
+        def evaluate(index: Indices, step: Vector) -> tuple[Matrix, Vector]:
+            rows = np.arange(len(index))
+            points = np.empty((len(index), len(self.problem.point)))
+            points[:] = self.problem.point
+            points[rows, index] += step
+            self._round(points)
+            return self.attempt(points, ALL, outputs), points[rows, index]
+
+        return self._visited.look(index, step, outputs, evaluate)
 
     def attempt(self, rows: Matrix, run: slice = ALL, outputs: slice | Indices = ALL) -> Matrix:
         """Evaluations of some outputs, NaN where the function refuses a point: a step too far is not a verdict.
@@ -375,16 +390,5 @@ def _only(problem: Problem) -> float | None:
     return finest if finest == inputs.coarsest_eps == outputs.coarsest_eps else None
 
 
-def _ends(exponents: tuple[int, ...]) -> tuple[int, int]:
-    """A coarse and a fine rung, with room for round-off below the fine one."""
-    return exponents[0], exponents[len(exponents) // 2]
-
-
 def _all_or(outputs: Indices | None) -> slice | Indices:
     return slice(None) if outputs is None else outputs
-
-
-def _width(width: Vector, asked: Vector) -> Vector:
-    """The distance really stepped, which rounding made a little other than asked; an infinite coordinate stays."""
-    finite = np.isfinite(width)
-    return width if finite.all() else np.where(finite, width, asked)

@@ -6,6 +6,7 @@ measured once more with other steps; and at kinks and jumps a valid subgradient 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -99,6 +100,10 @@ class _Reading(NamedTuple):
         return self._replace(estimate=same & self.estimate)
 
 
+Witness = Callable[[Indices, Indices], tuple[Vector, Vector]]
+"""By how much entries (outputs, inputs) differ, numeric from analytic, as was seen with other steps; and error bars."""
+
+
 class Judge:
     """Measures suspects and judges them, by the tolerances of one Problem."""
 
@@ -108,10 +113,11 @@ class Judge:
         width = max(self._inputs.size, stencil.problem.outputs.size, 1)
         self._batch = max(1, min(_BATCH, _ROOM // width))
 
-    def judge(self, mode: Mode, suspects: Suspects, *, located: bool = False) -> Judged:
+    def judge(self, mode: Mode, suspects: Suspects, *, located: bool = False, witness: Witness | None = None) -> Judged:
         """Every suspect with its status; once something is wrong, only the worst are measured.
 
-        With a fixed step there is no ladder, and what the one step says stands.
+        With a fixed step there is no ladder, and what the one step says stands. A `witness` spares a second ladder,
+        and rungs of the first, where it confirms what the first says.
         """
         if len(suspects) > _MOST:
             suspects = suspects.take(np.argpartition(suspects.excess, -_MOST)[-_MOST:])
@@ -120,33 +126,29 @@ class Judge:
         )
         if not self._stencil.fixed:
             self._tolerances.learn_analytic(suspects.analytic, suspects.rows, suspects.columns)
-            self._measure_within_budget(judged)
+            self._measure_within_budget(judged, witness)
         return judged
 
-    def _measure_within_budget(self, judged: Judged) -> None:
+    def _measure_within_budget(self, judged: Judged, witness: Witness | None) -> None:
         """If the budget ends, what was found to be wrong by then stays so; nothing is said of the others."""
         measured = np.zeros(len(judged.status), dtype=np.bool_)
         try:
-            self._measure(judged, measured)
+            self._measure(judged, measured, witness)
         except BudgetExhausted:
             if not (judged.status[measured] == Status.WRONG.rank).any():
                 raise
             judged.status[~measured] = Status.INCONCLUSIVE.rank
             judged.error[~measured] = np.inf
 
-    def _measure(self, judged: Judged, done: Flags) -> None:
+    def _measure(self, judged: Judged, done: Flags, witness: Witness | None) -> None:
         """Batches of elements, worst first, until all are measured or enough are wrong. Marks what is `done`."""
         status, queue = judged.status, self._worst_first(judged.suspects)
         measured = wrong = 0
         while measured < len(queue) and not (wrong and measured >= _ENOUGH):
             batch = queue[measured : measured + self._batch]
             which = np.flatnonzero(np.isin(self._inputs.element_of(judged.suspects.columns), batch))
-            first = self._climb(judged.suspects, which)
-            self._rejudge(judged, which, first)
-            doubtful = which[status[which] == Status.WRONG.rank]
-            if len(doubtful):
-                second = self._climb(judged.suspects, doubtful, _STRETCH)
-                self._rejudge(judged, doubtful, second.confirming(first))
+            if witness is None or not self._confirm(judged, which, witness):
+                self._climb_twice(judged, which)
             plain = self._look_closely(judged, which[status[which] > Status.KINK.rank])
             judged.sides.update(self._excuse_kinks(judged, plain))
             done[which] = True
@@ -154,6 +156,28 @@ class Judge:
             measured += len(batch)
         if not wrong:
             self._ask_jointly(judged)
+
+    def _climb_twice(self, judged: Judged, which: Indices) -> None:
+        """The full ladder; and once more with other steps, for what looks wrong."""
+        first = self._climb(judged.suspects, which)
+        self._rejudge(judged, which, first)
+        doubtful = which[judged.status[which] == Status.WRONG.rank]
+        if len(doubtful):
+            second = self._climb(judged.suspects, doubtful, _STRETCH)
+            self._rejudge(judged, doubtful, second.confirming(first))
+
+    def _confirm(self, judged: Judged, which: Indices, witness: Witness) -> bool:
+        """Whether a brief ladder finds all of these to be wrong, and a witness says of each that it is, by as much."""
+        suspects = judged.suspects
+        self._rejudge(judged, which, self._climb(suspects, which, brief=True))
+        if not (judged.status[which] == Status.WRONG.rank).all():
+            return False
+        difference = suspects.numeric[which] - suspects.analytic[which]
+        seen, bar = witness(suspects.rows[which], suspects.columns[which])
+        with np.errstate(invalid="ignore"):
+            agrees = np.abs(difference - seen) <= bar + judged.error[which]
+            wrong = np.abs(seen) > bar + suspects.tolerance[which]
+        return bool((agrees & wrong).all())
 
     def _ask_jointly(self, judged: Judged) -> None:
         """Entries at kinks that are valid one by one, but not together, are WRONG."""
@@ -178,12 +202,13 @@ class Judge:
         np.maximum.at(worst, which, suspects.excess)
         return queue[np.argsort(-worst, kind="stable")]
 
-    def _climb(self, suspects: Suspects, which: Indices, stretch: float = 1.0) -> _Reading:
+    def _climb(self, suspects: Suspects, which: Indices, stretch: float = 1.0, *, brief: bool = False) -> _Reading:
         """The full ladder along the elements of some suspects: both parts of a complex one, which share its modulus."""
         columns = self._inputs.parts_of(suspects.columns[which])
         outputs = np.unique(suspects.rows[which])
         sharp = self._tolerances.sharpness(columns, outputs)
-        return _Reading(columns, outputs, self._stencil.measure(columns.tolist(), sharp, outputs, stretch))
+        estimate = self._stencil.measure(columns.tolist(), sharp, outputs, stretch, brief=brief)
+        return _Reading(columns, outputs, estimate)
 
     def _rejudge(self, judged: Judged, which: Indices, reading: _Reading) -> None:
         """Replace the first-sight values of some suspects by the ladder's, and judge them."""

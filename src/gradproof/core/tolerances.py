@@ -10,7 +10,7 @@ from gradproof.core.ladder import Tolerance
 from gradproof.core.options import Options
 from gradproof.core.precision import DERIVATIVE_ROUND_OFF, DOUBLE, ENTRY_ROUND_OFF, NEGLIGIBLE, WIDEST_BAR, default_rtol
 from gradproof.core.scales import PairScales, Places, of_blocks
-from gradproof.core.space import Space
+from gradproof.core.space import Space, alike
 from gradproof.core.stencil import Stencil
 from gradproof.core.types import Indices, Matrix, Vector
 
@@ -31,7 +31,7 @@ class Tolerances:
         self._low_inputs = widens and inputs.coarsest_eps > DOUBLE
         self.has_low_rows = widens and outputs.coarsest_eps > DOUBLE
         self.rtol = (
-            self._relative(inputs) if options.rtol is None or self._low_inputs else np.full(inputs.size, options.rtol)
+            self._relative(inputs) if options.rtol is None or self._low_inputs else alike(inputs.size, options.rtol)
         )
         self.least_atol = options.atol or 0.0
         """The smallest absolute tolerance of any pair."""
@@ -51,15 +51,17 @@ class Tolerances:
 
     def _relative(self, space: Space) -> Vector:
         """The relative tolerance of derivatives in a space's precision."""
-        least = default_rtol(space.eps) if self._given is None else self._given
-        return np.maximum(least, ENTRY_ROUND_OFF * space.eps)
+        eps = space.eps if space.coarsest_eps > space.finest_eps else np.full(1, space.finest_eps)
+        least = default_rtol(eps) if self._given is None else self._given
+        relative = np.maximum(least, ENTRY_ROUND_OFF * eps)
+        return relative if len(relative) == space.size else alike(space.size, float(relative[0]))
 
     @functools.cached_property
     def row_rtol(self) -> Vector:
         """What the precision of an output adds to rtol, where it is lower than double."""
         outputs = self._stencil.problem.outputs
         if not self.has_low_rows:
-            return np.zeros(outputs.size)
+            return alike(outputs.size, 0.0)
         return np.where(outputs.eps > DOUBLE, self._relative(outputs), 0.0)
 
     @property
