@@ -337,3 +337,38 @@ def test_a_kink_is_where_the_sides_differ_beyond_their_bars(
 ) -> None:
     special, valid = subgradients(np.array([analytic]), left, right, np.array([central]), np.array([1e-5]))
     assert (bool(special[0]), bool(valid[0])) == expected
+
+
+@pytest.mark.parametrize(
+    ("said", "bar", "evaluations"),
+    [
+        (-0.5, 1e-6, 10),  # a brief ladder, and no other
+        (-0.4, 1e-6, 28),  # it says something else
+        (-0.5, 1.0, 28),  # it says nothing
+        (0.0, 0.0, 28),
+    ],
+)
+def test_a_witness_spares_the_second_ladder_only_if_it_confirms_the_first(
+    said: float, bar: float, evaluations: int
+) -> None:
+    case = squares(3)
+    before = case.cost.evaluations
+    stencil = Stencil(case)
+    found = Judge(stencil, Tolerances(stencil, TORCH)).judge(
+        Mode.REVERSE,
+        Suspects.accused([(1, 1, 2.5)]),
+        located=True,
+        witness=lambda rows, columns: (np.full(len(rows), said), np.full(len(rows), bar)),
+    )
+    assert statuses(found) == {(1, 1): Status.WRONG}
+    assert found.suspects.numeric[0] == pytest.approx(2.0, abs=1e-8)
+    assert case.cost.evaluations - before == evaluations  # a look for kinks costs nothing more
+
+
+def test_a_right_entry_stays_right_whatever_a_witness_says() -> None:
+    case = squares(3)
+    stencil = Stencil(case)
+    found = Judge(stencil, Tolerances(stencil, TORCH)).judge(
+        Mode.REVERSE, Suspects.accused([(1, 1, 2.0)]), witness=lambda rows, columns: (np.ones(1), np.zeros(1))
+    )
+    assert statuses(found) == {(1, 1): Status.RIGHT}

@@ -72,8 +72,8 @@ class Decoder:
     def _decode(self, low: int, high: int, answer: Answer) -> tuple[int, int]:
         """The places that are left when every digit is read, or when a ratio is none."""
         elements = self._elements(low, high)
-        while len(elements) > 1:
-            weights = _weights(len(elements), _digits(answer))
+        while len(elements) > 1 and (digits := _digits(answer)) > 1:
+            weights = _weights(len(elements), digits)
             alone = len(elements) == high - low
             asked = self._ask(low, weights if alone else np.repeat(weights, np.diff(elements, append=high)))
             ratio = asked.residual / answer.residual

@@ -211,7 +211,8 @@ class _Along:
     def noise(self, exponents: tuple[int, ...]) -> Vector:
         """The noise of each output; zero where nothing stays."""
         slopes, left = self._unexplained(exponents)
-        return staying(left, slopes[1:] != 0, ratio=2.0 ** (exponents[1] - exponents[0]))
+        moves = np.stack(slopes[1:]) != 0
+        return staying(np.stack(left), moves, ratio=2.0 ** (exponents[1] - exponents[0]))
 
     def is_smooth(self, exponents: tuple[int, ...]) -> bool:
         """Whether fine rungs leave no more than round-off unexplained, of a function that has the same slope on them.
@@ -225,13 +226,17 @@ class _Along:
             straight = apart <= _STRAIGHT * self._problem.outputs.typical(slopes[0])
             return bool((straight & (slopes[-1] != 0) & (left[-1] <= floor)).all())
 
-    def _unexplained(self, exponents: tuple[int, ...]) -> tuple[Matrix, Matrix]:
-        """The slope on each rung, which is zero only where F does not move; and what each but the first leaves."""
+    def _unexplained(self, exponents: tuple[int, ...]) -> tuple[list[Vector], list[Vector]]:
+        """The slope on each rung, which is zero only where F does not move; and what each but the first leaves.
+
+        Nothing is as large as all of it in one piece, for which long outputs would need new memory.
+        """
         sizes = np.array([2.0**-rung * _JITTER[rung % len(_JITTER)] for rung in exponents])
-        values = self.values([*sizes, *-sizes, 0.0])
+        values = [self.values([step])[0] for step in (*sizes, *-sizes, 0.0)]
         slopes, left = values[: len(sizes)], values[len(sizes) : -2]
-        for part in parts(values.shape[1]):
-            slopes[:, part], left[:, part] = _rung_by_rung(values[:, part], sizes)
+        for part in parts(len(values[0])):
+            for row, found in zip([*slopes, *left], _rung_by_rung([row[part] for row in values], sizes), strict=True):
+                row[part] = found
         return slopes, left
 
     def values(self, steps: Sequence[float] | Vector) -> Matrix:
@@ -251,16 +256,16 @@ class _Along:
         return values
 
 
-def _rung_by_rung(values: Matrix, sizes: Vector) -> tuple[Matrix, Matrix]:
-    """The slope on each rung, and what each but the first leaves, by F above and below and at the point."""
-    above, below, here = values[: len(sizes)], values[len(sizes) : -1], values[-1]
+def _rung_by_rung(values: Sequence[Vector], sizes: Vector) -> Matrix:
+    """The slope on each rung, then what each but the first leaves, by F above and below and at the point."""
+    above, below, here = np.stack(values[: len(sizes)]), np.stack(values[len(sizes) : -1]), values[-1]
     with np.errstate(all="ignore"):
         odd, even = (above - below) / 2.0, (above + below) / 2.0 - here
         ratios = sizes[1:] / sizes[:-1]
         left = np.fmax(np.abs(odd[1:] - ratios[:, None] * odd[:-1]), np.abs(even[1:]) / 2.0)
         still = (above == here) & (below == here)
         slopes = np.where(still, 0.0, np.where(odd != 0, odd / sizes[:, None], np.finfo(np.float64).tiny))
-        return slopes, left
+        return np.concatenate([slopes, left])
 
 
 def staying(left: Matrix, moves: Flags, ratio: float) -> Vector:

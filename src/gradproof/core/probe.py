@@ -22,6 +22,7 @@ import numpy as np
 from gradproof.core.ladder import rungs, settle
 from gradproof.core.norm import norm, parts, products
 from gradproof.core.precision import BEND_ALONG, CONFIDENCE, DOUBLE, INNER_PRODUCT_ROUND_OFF
+from gradproof.core.space import alike
 from gradproof.core.stencil import Stencil
 from gradproof.core.types import Flags, Vector
 
@@ -101,7 +102,7 @@ class Survey:
     """Those of them whose rows were found to be right."""
 
     def __post_init__(self) -> None:
-        self.hides = np.full(self.stencil.problem.outputs.size, np.inf)
+        self.hides = alike(self.stencil.problem.outputs.size, np.inf)
         self.aside, self.verified = (np.zeros(self.stencil.problem.outputs.size, dtype=np.bool_) for _ in range(2))
 
     def has(self, exponent: int) -> bool:
@@ -128,9 +129,16 @@ class Survey:
         and what was seen of the residual.
         """
         residual = made.threshold + abs(made.residual)
+        self.hides = self.hides if self.hides.flags.writeable else self.hides.copy()
         for part in parts(len(self.hides)):
             hidden = np.abs(made.cotangent[part])
             np.fmin(self.hides[part], np.divide(residual, hidden, out=hidden), out=self.hides[part])
+
+    def verify(self, output: int, hides: float) -> None:
+        """Write that the row of an output was found to be right, with what could hide in it."""
+        self.aside[output] = self.verified[output] = True
+        self.hides = self.hides if self.hides.flags.writeable else self.hides.copy()
+        self.hides[output] = hides
 
     def climb(self, *exponents: int, only: Flags | None = None) -> None:
         """Take more rungs and settle again, all outputs or `only` some."""
@@ -141,9 +149,7 @@ class Survey:
             self._rungs.insert(at, exponent)
             self._quotients.insert(at, quotient)
             self._bends.insert(at, bend)
-        for rung in range(len(self._bends) - 2):  # only the finest two tell
-            if self._bends[rung] is not _NO_BEND:
-                self._bends[rung], self._quotients[rung] = _NO_BEND, self._quotients[rung].copy()
+        self._bends[:-2] = [_NO_BEND] * len(self._bends[:-2])  # only the finest two tell
         size = len(self._quotients[0])
         self.value, self.error, self.bent = np.empty(size), np.empty(size), np.empty(size, dtype=np.bool_)
         for part in parts(size):
@@ -161,8 +167,10 @@ class Survey:
     def ahead(self, direction: Vector, exponent: int, output: int) -> float:
         """The difference quotient of one output on one side, along some direction by one rung: one evaluation."""
         step, problem = 2.0**-exponent, self.stencil.problem
-        there = self.stencil.attempt((problem.point + step * direction)[None, :])[0]
-        return float(there[output] - problem.value[output]) / step
+        point = step * direction
+        point += problem.point
+        there = self.stencil.attempt(point[None, :], outputs=np.array([output], dtype=np.intp))
+        return float(there[0, 0] - problem.value[output]) / step
 
     def blunt(self, output: int, exponent: int) -> float | None:
         """How far off that may be, for a direction no longer than this survey's; None where nothing is known of it."""

@@ -92,8 +92,7 @@ class Questioning:
             cotangent[[row.output for row in rows]] = 1.0
             return found.moved, probe(found.moved, cotangent, ledger.pull(cotangent))
         for output, row in found.seen.items():
-            survey.aside[output] = survey.verified[output] = True
-            survey.hides[output] = row.hides
+            survey.verify(output, row.hides)
         ledger.seen_rows |= found.seen
         return None
 

@@ -38,6 +38,8 @@ from gradproof.core.visited import Visited
 
 # A length is short if it is less than this part of the scale; a step should be this many numbers long.
 _SHORT, _FEW = 0.125, 16.0
+# Points of more coordinates than this are made one at a time: blocks of memory of one size leave no gaps.
+_LONG = 2**17
 # Rungs of a one-sided ladder along a direction: at a kink the sides are nearly straight.
 _SIDE_RUNGS = 4
 
@@ -92,19 +94,23 @@ class Stencil:
     def along(self, direction: Vector, rung: int) -> tuple[Vector, Vector]:
         """The central difference along a direction with step 2**-rung, and how far the two sides bend: second/step."""
         step = 2.0**-rung
-        points = np.empty((2, len(direction)))
-        for part in parts(len(direction)):
-            shift = step * direction[part]
-            np.add(self.problem.point[part], shift, out=points[0, part])
-            np.subtract(self.problem.point[part], shift, out=points[1, part])
-        self._round(points)
-        above, below = self.attempt(points)
+        groups = ((step,), (-step,)) if len(direction) > _LONG else ((step, -step),)
+        above, below = (row for steps in groups for row in self.attempt(self._shifted(direction, steps)))
         for part in parts(len(above)):
             mean = (above[part] + below[part] - 2.0 * self.problem.value[part]) / step
             above[part] -= below[part]
             above[part] /= 2.0 * step
             below[part] = mean
         return above, below
+
+    def _shifted(self, direction: Vector, steps: tuple[float, ...]) -> Matrix:
+        """The points at these steps along a direction, one row each."""
+        points = np.empty((len(steps), len(direction)))
+        for part in parts(len(direction)):
+            np.multiply.outer(steps, direction[part], out=points[:, part])
+            points[:, part] += self.problem.point[part]
+        self._round(points)
+        return points
 
     def floor(self, rows: slice, columns: slice) -> tuple[Vector, Vector]:
         """Round-off of the screening values of these outputs and inputs, as the outer product of two vectors."""
@@ -162,7 +168,7 @@ class Stencil:
         ends here), other scales are tried, and where there is no value at all, one side only. `outputs` picks some,
         `stretch` makes all steps longer.
         """
-        rows_of = _all_or(outputs)
+        rows_of = ALL if outputs is None else outputs
         before = self.investigation.cost.evaluations
         index = np.asarray(columns, dtype=np.intp)
         reachable = np.isfinite(self.problem.value[rows_of])
@@ -237,7 +243,7 @@ class Stencil:
             before = self.investigation.cost.evaluations
             climb = Climb(self._beside, sign * self.scale, order=1)
             parts = [
-                self._measure(climb, index[k : k + 1], float(self.eps[index[k]]), _all_or(outputs))
+                self._measure(climb, index[k : k + 1], float(self.eps[index[k]]), ALL if outputs is None else outputs)
                 for k in range(len(index))
             ]
             value, error = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
@@ -257,20 +263,18 @@ class Stencil:
         return found[0], found[1]
 
     def _beside_along(self, direction: Vector, step: float, outputs: Indices) -> Matrix:
-        points = self.problem.point + np.multiply.outer([2.0 * step, step], direction)
-        self._round(points)
-        far, near = self.attempt(points, ALL, outputs)
+        far, near = self.attempt(self._shifted(direction, (2.0 * step, step)), ALL, outputs)
         with np.errstate(all="ignore"):
             return ((far - near) / step)[None, :]
 
     def _climbs(self, *, brief: bool) -> Iterator[Climb]:
         """Ways to climb the ladder, from the best to the most modest."""
-        own = np.abs(self.problem.point)
-        own[(own == 0) | ~np.isfinite(own)] = 1.0
-        tight = np.minimum(np.maximum(own, SHORTEST), self.scale)
         if brief:
             yield Climb(self._central, self.scale, order=2, brief=True)
         yield Climb(self._central, self.scale, order=2)
+        own = np.abs(self.problem.point)
+        own[(own == 0) | ~np.isfinite(own)] = 1.0
+        tight = np.minimum(np.maximum(own, SHORTEST), self.scale)
         if self.problem.noise is None:  # in noise that was measured, shorter steps see nothing
             yield Climb(self._central, tight, order=2, near=True)
             yield Climb(self._central, np.minimum(1.0, self.scale), order=2)  # sin(x) at x = 1e6 varies over 1
@@ -352,6 +356,9 @@ class Stencil:
         """F with one coordinate moved in each row, and where that came to lie after rounding."""
 
         def evaluate(index: Indices, step: Vector) -> tuple[Matrix, Vector]:
+            if len(index) > 1 and len(self.problem.point) > _LONG:
+                each = [evaluate(index[k : k + 1], step[k : k + 1]) for k in range(len(index))]
+                return np.concatenate([values for values, _ in each]), np.concatenate([reached for _, reached in each])
             rows = np.arange(len(index))
             points = np.empty((len(index), len(self.problem.point)))
             points[:] = self.problem.point
@@ -388,7 +395,3 @@ def _only(problem: Problem) -> float | None:
     inputs, outputs = problem.inputs, problem.outputs
     finest = min(inputs.finest_eps, outputs.finest_eps)
     return finest if finest == inputs.coarsest_eps == outputs.coarsest_eps else None
-
-
-def _all_or(outputs: Indices | None) -> slice | Indices:
-    return slice(None) if outputs is None else outputs
