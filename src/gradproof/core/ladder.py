@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gradproof.core.precision import CLEAR
+from gradproof.core.precision import BEND, CLEAR
 from gradproof.core.types import Flags, Indices, Matrix, Vector
 
 Tolerance = Callable[[Matrix], Matrix]
@@ -61,13 +61,19 @@ def relative_steps(eps: float) -> list[float]:
     return [2.0**-rung * uneven for rung, uneven in zip(rungs(eps), _UNEVEN, strict=False)]
 
 
+def deep_steps(eps: float) -> list[float]:
+    """Relative steps from where the ladder for a precision ends down to the spacing of its numbers."""
+    return [2.0**-rung for rung in range(rungs(eps)[-1] + 1, bits(eps) + 1, 2)]
+
+
 @dataclass(frozen=True, slots=True)
 class Climb:
     """How the rungs of a ladder are taken: a difference quotient, its order, and the scale of its steps.
 
     A last resort is for columns that have no finite value otherwise. A short climb has steps of the length over which
     the function changes by its own size, where that is shorter than the scale. One that is near has steps no longer
-    than the coordinate itself, and reckons with the round-off of numbers of the output's own size.
+    than the coordinate itself, and reckons with the round-off of numbers of the output's own size. A deep one has the
+    steps below those of all others, down to the spacing of the numbers themselves.
     """
 
     quotient: Callable[[Indices, Vector, slice | Indices], Matrix]
@@ -76,6 +82,7 @@ class Climb:
     last_resort: bool = False
     short: bool = False
     near: bool = False
+    deep: bool = False
 
 
 def extrapolate(values: Matrix, floors: Matrix, sizes: Sequence[float], order: int) -> tuple[Matrix, Matrix]:
@@ -107,6 +114,19 @@ def contradicts(value: Matrix, error: Matrix, other: Matrix, bar: Matrix) -> Fla
     with np.errstate(invalid="ignore", over="ignore"):
         apart = np.abs(other - value)
         return (apart > bar + error) & (error <= CLEAR * apart)
+
+
+def drifts(values: Matrix, floors: Matrix, least: Matrix) -> Flags:
+    """Where the quotients run away as the step shrinks: every step is longer than what the function does here.
+
+    Their differences grow towards the finest rungs, where they are no round-off and come to `least` or more. What such
+    a ladder says of its own error is nothing.
+    """
+    with np.errstate(all="ignore"):
+        leaps = np.abs(np.diff(values, axis=0))
+        if len(leaps) < 2:
+            return np.zeros(leaps.shape[1:], dtype=np.bool_)
+        return (leaps[-1] > leaps[-2]) & (leaps[-1] > BEND * (floors[-1] + floors[-2])) & (leaps[-1] >= least)
 
 
 def settle(values: Matrix, floors: Matrix, sizes: Sequence[float], order: int) -> tuple[Matrix, Matrix]:

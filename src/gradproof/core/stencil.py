@@ -10,24 +10,26 @@ All sizes come from the dtype (the blocks' `eps`) and from the point: in float32
 
 from __future__ import annotations
 
-import functools
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from gradproof.core.investigation import ALL, Investigation
-from gradproof.core.ladder import Climb, Estimate, Tolerance, contradicts, extrapolate, relative_steps, rungs, settle
-from gradproof.core.precision import (
-    BEND,
-    DOUBLE,
-    EVALUATION_ROUND_OFF,
-    HALF_OR_LESS,
-    ROUGH,
-    SHORTEST,
+from gradproof.core.investigation import ALL
+from gradproof.core.ladder import (
+    Climb,
+    Estimate,
+    Tolerance,
+    contradicts,
+    deep_steps,
+    drifts,
+    extrapolate,
+    relative_steps,
+    rungs,
+    settle,
 )
-from gradproof.core.problem import OutputChangedError, Problem
+from gradproof.core.precision import BEND, OWN_SIZE, ROUGH, SHORTEST, UNLIKE_ROUND_OFF
+from gradproof.core.quotients import Quotients
 from gradproof.core.types import Flags, Indices, Matrix, Vector
 
 # A length is short if it is less than this part of the scale; a step should be this many numbers long.
@@ -36,106 +38,8 @@ _SHORT, _FEW = 0.125, 16.0
 _SIDE_RUNGS = 4
 
 
-class Stencil:
-    """Difference quotients of one Problem along its coordinates."""
-
-    def __init__(self, investigation: Investigation, step: float | None = None) -> None:
-        """`step` fixes the step in every coordinate; None chooses it."""
-        self.investigation = investigation
-        self.problem = problem = investigation.problem
-        self.fixed = step is not None
-        inputs, outputs, eps = problem.inputs, problem.outputs, problem.evaluates_in or _only(problem)
-        self.scale = investigation.scale
-        low = (problem.evaluates_in or problem.coarsest_eps) > HALF_OR_LESS
-        if low or problem.noise is not None:  # smaller steps drown in round-off
-            self.scale = np.maximum(self.scale, inputs.typical(problem.point, least=1.0))
-        self.noise = outputs.typical(problem.value)
-        if eps is None:
-            self.eps = np.maximum(inputs.eps, outputs.coarsest_eps)
-            self.noise *= EVALUATION_ROUND_OFF * np.maximum(outputs.eps, inputs.finest_eps)
-        else:
-            self.eps = np.full(inputs.size, eps)
-            self.noise *= EVALUATION_ROUND_OFF * eps
-        if problem.noise is not None:
-            self.noise = problem.noise
-        if step is not None:
-            self.step = np.full(inputs.size, float(step))
-        else:
-            self.step = self.scale * (np.cbrt(self.eps) if eps is None else math.cbrt(eps))
-        self.refusal: Exception | None = None
-
-    def _round(self, rows: Matrix, run: slice = ALL) -> None:
-        if self.problem.evaluates_in is None:
-            self.problem.inputs.round_in_place(rows, run)
-
-    def screen(self, columns: slice) -> Matrix:
-        """One central difference per column: J^T restricted to `columns`, one row each."""
-        count, step = columns.stop - columns.start, self.step[columns]
-        rows = np.empty((2 * count, count))
-        rows[:] = self.problem.point[columns]
-        above, below = (half.reshape(-1)[:: count + 1] for half in (rows[:count], rows[count:]))
-        above += step
-        below -= step
-        self._round(rows, columns)
-        values = self.attempt(rows, columns)
-        with np.errstate(all="ignore"):
-            return (values[:count] - values[count:]) / _width(above - below, 2.0 * step)[:, None]
-
-    def along(self, direction: Vector, rung: int) -> tuple[Vector, Vector]:
-        """The central difference along a direction with step 2**-rung, and how far the two sides bend: second/step."""
-        step = 2.0**-rung
-        shift, points = step * direction, np.empty((2, len(direction)))
-        np.add(self.problem.point, shift, out=points[0])
-        np.subtract(self.problem.point, shift, out=points[1])
-        self._round(points)
-        above, below = self.attempt(points)
-        with np.errstate(all="ignore"):
-            across, bend = above - below, above + below
-            across /= 2.0 * step
-            bend -= 2.0 * self.problem.value
-            bend /= step
-        return across, bend
-
-    def floor(self, rows: slice, columns: slice) -> tuple[Vector, Vector]:
-        """Round-off of the screening values of these outputs and inputs, as the outer product of two vectors."""
-        return self.noise[rows], (0.0 if self.fixed else 1.0) / self.step[columns]
-
-    @functools.cached_property
-    def tiny(self) -> Flags:
-        """Which coordinates are shorter than the longest step along them, zeros apart: it straddles what is at zero."""
-        own = np.abs(self.problem.point)
-        longest = self.scale * 2.0 ** -rungs(float(self.eps.max(initial=DOUBLE)))[0]
-        return (own >= SHORTEST) & (own < longest) if not self.fixed else np.zeros(len(own), dtype=bool)
-
-    @functools.cached_property
-    def buried(self) -> Flags:
-        """Which coordinates are so small, zeros apart, that no step of their own size can be taken."""
-        own = np.abs(self.problem.point)
-        return (own > 0) & (own < SHORTEST)
-
-    @functools.cached_property
-    def own_noise(self) -> Vector:
-        """`noise` of outputs that owe nothing to larger ones beside them; where they do, the ladder shows it."""
-        if self.problem.noise is not None:  # it was measured
-            return self.noise
-        typical = self.problem.outputs.typical(self.problem.value)
-        with np.errstate(all="ignore"):
-            return self.noise * np.fmin(np.abs(self.problem.value) / typical, 1.0)
-
-    def screen_tiny(self, index: Indices) -> tuple[Matrix, Matrix]:
-        """One central difference for each of some tiny coordinates with a step of its own size, and its round-off."""
-        step = np.abs(self.problem.point[index]) * np.cbrt(self.eps[index])
-        with np.errstate(all="ignore"):
-            return self._central(index, step, ALL), np.multiply.outer(1.0 / step, self.own_noise)
-
-    @functools.cached_property
-    def unresolvable(self) -> Vector:
-        """Per input: 1 / its largest step. Times `noise`, what this precision cannot see with any step."""
-        reach = 1.0 / self.scale
-        for block in self.problem.inputs.blocks:
-            if block.size:
-                reach[block.slice] *= 2.0 ** rungs(float(self.eps[block.start]))[0]
-        return reach
+class Stencil(Quotients):
+    """Numerical derivatives of one Problem, with their error bars."""
 
     def measure(
         self, columns: Sequence[int], tolerance: Tolerance, outputs: Indices | None = None, stretch: float = 1.0
@@ -143,18 +47,19 @@ class Stencil:
         """The derivative along each column by the full ladder.
 
         Where an error bar exceeds `tolerance(value)`, or the function refuses the steps (its domain is narrow, or
-        ends here), other scales are tried, and where there is no value at all, one side only. `outputs` picks some,
-        `stretch` makes all steps longer.
+        ends here), or all steps are longer than what it does here, other scales are tried, and where there is no value
+        at all, one side only. `outputs` picks some, `stretch` makes all steps longer.
         """
         rows_of = _all_or(outputs)
         before = self.investigation.cost.evaluations
         index = np.asarray(columns, dtype=np.intp)
         reachable = np.isfinite(self.problem.value[rows_of])
         value = np.full((len(index), len(reachable)), np.nan)
-        error = np.full_like(value, np.inf)
+        error, drifting = np.full_like(value, np.inf), np.zeros(value.shape, dtype=np.bool_)
         for climb in self._climbs():
             with np.errstate(invalid="ignore"):
                 open_ = ~np.isfinite(value) if climb.last_resort else ~(error <= tolerance(value))
+            open_ = drifting | ~np.isfinite(value) if climb.deep else open_ | (drifting & (not climb.last_resort))
             if climb.near:
                 open_ |= self.tiny[index][:, None]
             missing = np.flatnonzero((open_ & reachable).any(axis=1))
@@ -162,15 +67,18 @@ class Stencil:
                 climb, missing = self._shortened(climb, index, missing, rows_of)
             for eps in np.unique(self.eps[index[missing]]):
                 rows = missing[self.eps[index[missing]] == eps]
-                new_value, new_error = self._measure(climb, index[rows], float(eps), rows_of, stretch)
+                new_value, new_error, runs_away = self._measure(climb, index[rows], float(eps), rows_of, stretch)
                 better = ~(new_error >= error[rows])
-                if climb.short or climb.near:  # it was nearer
+                if climb.short or climb.near or climb.deep:  # it was nearer
                     better |= contradicts(new_value, new_error, value[rows], error[rows])
-                better &= open_[rows]
+                better |= drifting[rows] & ~runs_away & np.isfinite(new_error)
+                better &= open_[rows] & ~(runs_away & ~drifting[rows] & np.isfinite(error[rows]))
                 value[rows] = np.where(better, new_value, value[rows])
                 error[rows] = np.where(better, new_error, error[rows])
+                drifting[rows] = np.where(better, runs_away, drifting[rows])
         if self.refusal is not None and not np.isfinite(value[:, reachable]).all():
             raise self.refusal
+        error[drifting] = np.inf
         return Estimate(value, error, self.investigation.cost.evaluations - before)
 
     def near(self, column: int, outputs: Indices) -> Estimate:
@@ -178,7 +86,8 @@ class Stencil:
         before = self.investigation.cost.evaluations
         climb = Climb(self._central, np.abs(self.problem.point), order=2, near=True)
         index = np.array([column], dtype=np.intp)
-        value, error = self._measure(climb, index, float(self.eps[column]), outputs)
+        value, error, runs_away = self._measure(climb, index, float(self.eps[column]), outputs)
+        error[runs_away] = np.inf
         return Estimate(value, error, self.investigation.cost.evaluations - before)
 
     def bends(self, column: int, outputs: Indices) -> bool:
@@ -225,7 +134,7 @@ class Stencil:
                 self._measure(climb, index[k : k + 1], float(self.eps[index[k]]), _all_or(outputs))
                 for k in range(len(index))
             ]
-            value, error = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+            value, error, _ = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
             found.append(Estimate(value, error, self.investigation.cost.evaluations - before))
         return found[0], found[1]
 
@@ -259,6 +168,7 @@ class Stencil:
             yield Climb(self._central, np.minimum(1.0, self.scale), order=2)  # sin(x) at x = 1e6 varies over 1
             yield Climb(self._central, self.scale, order=2, short=True)  # sin(1e7 x) at x = 1
         yield Climb(self._central, 2.0**-13 * tight, order=2, last_resort=True)  # arcsin(x) at x = 1 - 1e-8
+        yield Climb(self._central, np.exp2(np.floor(np.log2(tight))), order=2, deep=True)  # at 1 - 1e-12
         yield Climb(self._one_sided, tight, order=1, last_resort=True)
         yield Climb(self._one_sided, -tight, order=1, last_resort=True)
 
@@ -298,83 +208,31 @@ class Stencil:
 
     def _measure(
         self, climb: Climb, index: Indices, eps: float, outputs: slice | Indices, stretch: float = 1.0
-    ) -> tuple[Matrix, Matrix]:
-        return settle(*self._quotients(climb, index, eps, outputs, stretch), climb.order)
+    ) -> tuple[Matrix, Matrix, Flags]:
+        """Values, error bars, and where these mean nothing because all steps are longer than what the function does."""
+        values, floors, sizes = self._quotients(climb, index, eps, outputs, stretch)
+        value, error = settle(values, floors, sizes, climb.order)
+        if climb.deep:  # a function that does not move by so little may be a staircase
+            error[(values == 0).sum(axis=0) > 1] = np.inf
+        least = np.maximum(OWN_SIZE * np.abs(self.problem.value[outputs]), UNLIKE_ROUND_OFF * self.noise[outputs])
+        least *= not climb.last_resort or climb.order > 1
+        with np.errstate(all="ignore"):
+            return value, error, drifts(values, floors, least / np.abs(climb.scale[index, None] * sizes[-1]))
 
     def _quotients(
         self, climb: Climb, index: Indices, eps: float, outputs: slice | Indices, stretch: float = 1.0
     ) -> tuple[Matrix, Matrix, list[float]]:
         """The difference quotients of each rung, their round-off, and the rungs' relative steps."""
-        sizes = [stretch * size for size in relative_steps(eps)]
+        sizes = deep_steps(eps) if climb.deep else [stretch * size for size in relative_steps(eps)]
         steps = [climb.scale[index] * size for size in sizes]
         values = np.stack([climb.quotient(index, step, outputs) for step in steps])
-        noise = self.own_noise if climb.near else self.noise
+        noise = self.own_noise if climb.near or climb.deep else self.noise
         with np.errstate(all="ignore"):
-            floors = np.stack([np.outer(1.0 / np.abs(step), noise[outputs]) for step in steps])
+            floors = np.stack([noise[outputs] / np.abs(step)[:, None] for step in steps])
             if climb.near:  # where nothing moved, the steps may be too short for the numbers inside the function
-                still = np.stack([np.outer(1.0 / np.abs(step), self.noise[outputs]) for step in steps])
+                still = np.stack([self.noise[outputs] / np.abs(step)[:, None] for step in steps])
                 floors = np.where((values == 0).all(axis=0), still, floors)
         return values, floors, sizes
-
-    def _central(self, index: Indices, step: Vector, outputs: slice | Indices) -> Matrix:
-        count = len(index)
-        points, reached = self._displaced(np.concatenate([index, index]), np.concatenate([step, -step]))
-        values = self.attempt(points, ALL, outputs)
-        with np.errstate(all="ignore"):
-            width = _width(reached[:count] - reached[count:], 2.0 * step)
-            return (values[:count] - values[count:]) / width[:, None]
-
-    def _one_sided(self, index: Indices, step: Vector, outputs: slice | Indices) -> Matrix:
-        points, reached = self._displaced(index, step)
-        values = self.attempt(points, ALL, outputs)
-        with np.errstate(all="ignore"):
-            width = _width(reached - self.problem.point[index], step)
-            return (values - self.problem.value[outputs]) / width[:, None]
-
-    def _beside(self, index: Indices, step: Vector, outputs: slice | Indices) -> Matrix:
-        count = len(index)
-        points, reached = self._displaced(np.concatenate([index, index]), np.concatenate([2.0 * step, step]))
-        values = self.attempt(points, ALL, outputs)
-        with np.errstate(all="ignore"):
-            width = _width(reached[:count] - reached[count:], step)
-            return (values[:count] - values[count:]) / width[:, None]
-
-    def _displaced(self, index: Indices, step: Vector) -> tuple[Matrix, Vector]:
-        """Points with one coordinate moved in each, and where that coordinate came to lie after rounding."""
-        rows = np.arange(len(index))
-        points = np.empty((len(index), len(self.problem.point)))
-        points[:] = self.problem.point
-        points[rows, index] += step
-        self._round(points)
-        return points, points[rows, index]
-
-    def attempt(self, rows: Matrix, run: slice = ALL, outputs: slice | Indices = ALL) -> Matrix:
-        """Evaluations of some outputs, NaN where the function refuses a point: a step too far is not a verdict.
-
-        Rows are points, or the coordinates of a run of them.
-        """
-        try:
-            return self.investigation.evaluate_many(rows, run, outputs)
-        except OutputChangedError:
-            raise
-        except Exception as refusal:
-            self.refusal = refusal
-        values = np.full((len(rows), len(self.problem.value[outputs])), np.nan)
-        for row, point in zip(values, self.investigation.points(rows, run), strict=True):
-            try:
-                row[:] = self.investigation.evaluate(point)[outputs]
-            except OutputChangedError:
-                raise
-            except Exception as refusal:
-                self.refusal = refusal
-        return values
-
-
-def _only(problem: Problem) -> float | None:
-    """The one spacing of numbers that all inputs and outputs have; None: they differ."""
-    inputs, outputs = problem.inputs, problem.outputs
-    finest = min(inputs.finest_eps, outputs.finest_eps)
-    return finest if finest == inputs.coarsest_eps == outputs.coarsest_eps else None
 
 
 def _ends(exponents: tuple[int, ...]) -> tuple[int, int]:
@@ -384,9 +242,3 @@ def _ends(exponents: tuple[int, ...]) -> tuple[int, int]:
 
 def _all_or(outputs: Indices | None) -> slice | Indices:
     return slice(None) if outputs is None else outputs
-
-
-def _width(width: Vector, asked: Vector) -> Vector:
-    """The distance really stepped, which rounding made a little other than asked; an infinite coordinate stays."""
-    finite = np.isfinite(width)
-    return width if finite.all() else np.where(finite, width, asked)
