@@ -21,6 +21,7 @@ from gradproof.core.problem import Mode
 from gradproof.core.pursuit import Pursuit
 from gradproof.core.push import Push
 from gradproof.core.questioning import Questioning
+from gradproof.core.weak import weak_elements
 
 # Inputs that are looked at alone, if a joint probe does not see them.
 _LEAVES = 16
@@ -50,6 +51,7 @@ class Prober:
         accused = (
             self._questioning.look(ledger.survey, ledger.easiest_step)
             or self._look_at_weak_inputs()
+            or self._look_at_weak_elements()
             or self._look_for_factors()
         )
         if accused is not None:
@@ -77,6 +79,14 @@ class Prober:
             if accused is not None:
                 return accused
         return None
+
+    def _look_at_weak_elements(self) -> Accused | None:
+        """Those of the elements whose gradient is small beside that of others, together and without these."""
+        weak = weak_elements(self._ledger)
+        if weak is None:
+            return None
+        direction = np.where(weak, self._ledger.direction, 0.0)
+        return self._questioning.look_along(direction, float(np.abs(direction[weak]).min()))
 
     def _look_for_factors(self) -> Accused | None:
         """Each input of which a common factor could hide, because its share of J u cancels by chance: by its gradient.
