@@ -134,7 +134,8 @@ class Stencil(Quotients):
                 self._measure(climb, index[k : k + 1], float(self.eps[index[k]]), _all_or(outputs))
                 for k in range(len(index))
             ]
-            value, error, _ = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+            value, error, runs_away = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+            error[runs_away.astype(np.bool_)] = np.inf
             found.append(Estimate(value, error, self.investigation.cost.evaluations - before))
         return found[0], found[1]
 
