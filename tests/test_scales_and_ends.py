@@ -1,4 +1,4 @@
-"""Elements of other sizes than their neighbours, and points at the end of a domain: right ones pass, wrong ones fail."""
+"""Elements of other sizes than their neighbours, and points at the end of a domain: right pass, wrong fail."""
 
 from __future__ import annotations
 

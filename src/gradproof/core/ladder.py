@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gradproof.core.precision import BEND, CLEAR
+from gradproof.core.precision import BEND, CLEAR, RUNS_AWAY
 from gradproof.core.types import Flags, Indices, Matrix, Vector
 
 Tolerance = Callable[[Matrix], Matrix]
@@ -119,14 +119,16 @@ def contradicts(value: Matrix, error: Matrix, other: Matrix, bar: Matrix) -> Fla
 def drifts(values: Matrix, floors: Matrix, least: Matrix) -> Flags:
     """Where the quotients run away as the step shrinks: every step is longer than what the function does here.
 
-    Their differences grow towards the finest rungs, where they are no round-off and come to `least` or more. What such
-    a ladder says of its own error is nothing.
+    Their differences grow towards the finest rungs, where they are no round-off, come to `least` or more, and are not
+    much smaller than the quotients themselves. What such a ladder says of its own error is nothing.
     """
     with np.errstate(all="ignore"):
         leaps = np.abs(np.diff(values, axis=0))
         if len(leaps) < 2:
             return np.zeros(leaps.shape[1:], dtype=np.bool_)
-        return (leaps[-1] > leaps[-2]) & (leaps[-1] > BEND * (floors[-1] + floors[-2])) & (leaps[-1] >= least)
+        last = leaps[-1]
+        large = (last >= least) & (last >= RUNS_AWAY * np.fmax(np.abs(values[-1]), np.abs(values[-2])))
+        return (last > leaps[-2]) & (last > BEND * (floors[-1] + floors[-2])) & large
 
 
 def settle(values: Matrix, floors: Matrix, sizes: Sequence[float], order: int) -> tuple[Matrix, Matrix]:

@@ -102,6 +102,8 @@ APART = 2.0
 """One-sided derivatives differ if they do so by this many times their error bars."""
 OWN_SIZE = 2.0**-10
 """A function that changes by this part of its value or more between the finest steps is no smooth one with noise."""
+RUNS_AWAY = 0.25
+"""Quotients that differ by this part of themselves on the finest rungs have not begun to settle."""
 UNLIKE_ROUND_OFF = 2.0**16
 """Nor is it round-off that is this many times what the precision explains, where the value happens to be small."""
 CLEAR = 0.1
