@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import pytest
 import torch
 from functions import custom, numbers
 
 from gradproof import check
+from gradproof.backends.torch.state import turns
 from gradproof.torch import gradcheck
 
 WRONG = custom(lambda x: x * x, lambda s, g: 3 * s[0] * g)
@@ -55,3 +58,50 @@ def test_a_check_within_a_check_does_not_wait_for_itself() -> None:
         return x.cos()
 
     assert gradcheck(nested, numbers(2))
+
+
+def test_a_check_in_a_thread_that_the_function_joins_does_not_wait_for_ever() -> None:
+    said: list[bool] = []
+
+    def joins(x: torch.Tensor) -> torch.Tensor:
+        inner = threading.Thread(target=lambda: said.append(gradcheck(torch.sin, numbers(2))))
+        inner.start()
+        inner.join()
+        return x.cos()
+
+    assert gradcheck(joins, numbers(2))
+    assert said
+    assert all(said)
+
+
+def test_nor_does_one_whose_result_the_function_waits_for() -> None:
+    with ThreadPoolExecutor(1) as pool:
+
+        def waits(x: torch.Tensor) -> torch.Tensor:
+            assert pool.submit(gradcheck, torch.sin, numbers(2)).result()
+            assert not pool.submit(gradcheck, WRONG, numbers(2), raise_exception=False).result()
+            return x.cos()
+
+        assert gradcheck(waits, numbers(2))
+
+
+def test_where_it_cannot_be_told_who_is_waited_for_the_check_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turns, "_PATIENCE", 0.2)
+    raised: list[str] = []
+
+    def inner(done: threading.Event) -> None:
+        try:
+            gradcheck(torch.sin, numbers(2))
+        except RuntimeError as error:
+            raised.append(str(error))
+        done.set()
+
+    def waits(x: torch.Tensor) -> torch.Tensor:
+        if not raised:
+            done = threading.Event()
+            threading.Thread(target=inner, args=(done,)).start()
+            done.wait()
+        return x.cos()
+
+    assert gradcheck(waits, numbers(2))
+    assert "waits for one in another thread" in raised[0]

@@ -22,7 +22,8 @@ from gradproof.core.problem import Mode, Problem
 from gradproof.core.seen import Seen
 from gradproof.core.status import Status
 from gradproof.core.stencil import Stencil
-from gradproof.core.suspects import Judge, Judged, Suspects
+from gradproof.core.suspects import Judged, Suspects
+from gradproof.core.together import Claim, judge_many
 from gradproof.core.tolerances import Tolerances
 from gradproof.core.types import Matrix
 
@@ -75,8 +76,20 @@ def every_entry(
                 if not (tile.settled and mode is Mode.REVERSE):
                     found[mode] += _screen(stencil, tolerances, tile, analytic)
                 found[mode] += _straddled(stencil, tolerances, tile, analytic)
-    judged = [Judge(stencil, tolerances).judge(mode, _joined(found[mode], stencil)) for mode in modes if found[mode]]
+    judged = [
+        judge_many(stencil, tolerances, mode, _joined(found[mode], stencil), _along(investigation, mode))
+        for mode in modes
+        if found[mode]
+    ]
     return EveryEntry(judged, _seen(tolerances, judged, survey or _surveyed(stencil)) if options.certify else None)
+
+
+def _along(investigation: Investigation, mode: Mode) -> Claim | None:
+    """The analytic derivative along a direction; None where not all rows are at hand."""
+    if mode is Mode.FORWARD:
+        return investigation.jvp
+    rows = investigation.rows
+    return None if rows is None else lambda direction: rows @ direction
 
 
 def _surveyed(stencil: Stencil) -> Survey:

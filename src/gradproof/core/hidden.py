@@ -14,6 +14,7 @@ from gradproof.core.probe import Survey
 from gradproof.core.seen import Seen
 from gradproof.core.space import Block
 from gradproof.core.types import Vector
+from gradproof.core.weak import weak_elements
 
 # A common factor of all entries of an input is to be seen if it is off by this much.
 _FACTOR = 0.01
@@ -25,12 +26,17 @@ _SHORT = 4.0
 
 def unseen_blocks(ledger: Ledger) -> list[Block]:
     """The inputs of which some output's error could still hide."""
-    return [block for block, step in ledger.steps if not _is_seen(ledger, block, step)]
+    weak = weak_elements(ledger)
+    return [
+        block
+        for block, step in ledger.steps
+        if (weak is not None and weak[block.slice].any()) or not _is_seen(ledger, block, step)
+    ]
 
 
 def _is_seen(ledger: Ledger, block: Block, step: float) -> bool:
     """Whether each coordinate of an input is covered by a survey that sees every output along it."""
-    if ledger.explicit and ledger.survey.clear_from <= step:
+    if ledger.explicit and ledger.survey.clear_from <= step and _is_sharp(ledger, step):
         return True  # nearly always: the first survey moves every coordinate
     left = np.ones(block.size, dtype=np.bool_)
     for survey in ledger.surveys:
@@ -40,6 +46,12 @@ def _is_seen(ledger: Ledger, block: Block, step: float) -> bool:
         ).any():
             left &= ~covered
     return not left.any()
+
+
+def _is_sharp(ledger: Ledger, step: float) -> bool:
+    """Whether the first survey sees as much of every input, however weak it is beside others."""
+    single = len(ledger.problem.inputs.blocks) == 1
+    return single or float(ledger.survey.hides.max(initial=0.0)) <= step * ledger.tolerances.least_atol
 
 
 def sees_factor(ledger: Ledger, block: Block) -> bool:
@@ -59,6 +71,7 @@ def doubts(ledger: Ledger, unseen: list[Block]) -> list[str]:
     if not ledger.searches:
         return []
     told: list[str] = []
+    weak = weak_elements(ledger)
     for block in unseen:
         step = float(np.abs(ledger.direction[block.slice]).min())
         survey = next(each for each in reversed(ledger.surveys) if each.direction[block.slice].any())
@@ -69,6 +82,11 @@ def doubts(ledger: Ledger, unseen: list[Block]) -> list[str]:
             told.append(
                 f"an error of up to {size:.1g} could hide in {int(hidden.sum())} of {len(hidden)} outputs "
                 f"with respect to {block.label}"
+            )
+        elif weak is not None and (count := int(weak[block.slice].sum())):
+            told.append(
+                f"an error of up to {float(survey.hides[0]) / step:.1g} could hide in {count} of {block.size} elements "
+                f"of {block.label}, whose gradient is small beside that of others"
             )
     return told
 

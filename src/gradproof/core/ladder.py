@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gradproof.core.precision import CLEAR
+from gradproof.core.precision import BEND, CLEAR, RUNS_AWAY
 from gradproof.core.types import Flags, Indices, Matrix, Vector
 
 Tolerance = Callable[[Matrix], Matrix]
@@ -76,6 +76,11 @@ def stepped(width: Vector, asked: Vector) -> Vector:
     return width if finite.all() else np.where(finite, width, asked)
 
 
+def deep_steps(eps: float) -> list[float]:
+    """Relative steps from where the ladder for a precision ends down to the spacing of its numbers."""
+    return [2.0**-rung for rung in range(rungs(eps)[-1] + 1, bits(eps) + 1, 2)]
+
+
 @dataclass(frozen=True, slots=True)
 class Climb:
     """How the rungs of a ladder are taken: a difference quotient, its order, and the scale of its steps.
@@ -83,7 +88,7 @@ class Climb:
     A last resort is for columns that have no finite value otherwise. A short climb has steps of the length over which
     the function changes by its own size, where that is shorter than the scale. One that is near has steps no longer
     than the coordinate itself, and reckons with the round-off of numbers of the output's own size. A brief one leaves
-    rungs out.
+    rungs out. A deep one has the steps below those of all others, down to the spacing of the numbers themselves.
     """
 
     quotient: Callable[[Indices, Vector, slice | Indices], Matrix]
@@ -93,6 +98,7 @@ class Climb:
     short: bool = False
     near: bool = False
     brief: bool = False
+    deep: bool = False
 
 
 def extrapolate(values: Matrix, floors: Matrix, sizes: Sequence[float], order: int) -> tuple[Matrix, Matrix]:
@@ -124,6 +130,21 @@ def contradicts(value: Matrix, error: Matrix, other: Matrix, bar: Matrix) -> Fla
     with np.errstate(invalid="ignore", over="ignore"):
         apart = np.abs(other - value)
         return (apart > bar + error) & (error <= CLEAR * apart)
+
+
+def drifts(values: Matrix, floors: Matrix, least: Matrix) -> Flags:
+    """Where the quotients run away as the step shrinks: every step is longer than what the function does here.
+
+    Their differences grow towards the finest rungs, where they are no round-off, come to `least` or more, and are not
+    much smaller than the quotients themselves. What such a ladder says of its own error is nothing.
+    """
+    with np.errstate(all="ignore"):
+        leaps = np.abs(np.diff(values, axis=0))
+        if len(leaps) < 2:
+            return np.zeros(leaps.shape[1:], dtype=np.bool_)
+        last = leaps[-1]
+        large = (last >= least) & (last >= RUNS_AWAY * np.fmax(np.abs(values[-1]), np.abs(values[-2])))
+        return (last > leaps[-2]) & (last > BEND * (floors[-1] + floors[-2])) & large
 
 
 def settle(values: Matrix, floors: Matrix, sizes: Sequence[float], order: int) -> tuple[Matrix, Matrix]:

@@ -167,13 +167,17 @@ class Ledger:
     def wanted_of(self, survey: Survey, block: Block, step: float) -> Vector:
         """What must be seen of one input: of its own typical entry, which the answers there are tell."""
         wanted = self.wanted(survey, step)
-        if self.explicit or len(self.problem.inputs.blocks) == 1 or not self.questions:
+        if len(self.problem.inputs.blocks) == 1 or not self.questions:
             return wanted
+        least: Vector | float = step * self.tolerances.least_atol if self.explicit else self._floor
+        return np.maximum(wanted * self._share(block), least)
+
+    def _share(self, block: Block) -> float:
+        """How large the typical entry of an input is beside that of all, as far as the first answer tells."""
         _, pullback = self.questions[0]
         share = norm(pullback[block.slice] * self.direction[block.slice])
         whole = norm(pullback * self.direction)
-        part = min(1.0, math.sqrt(self.problem.inputs.size / block.size) * share / (whole or 1.0))
-        return np.maximum(wanted * part, self._floor)
+        return min(1.0, math.sqrt(self.problem.inputs.size / block.size) * share / (whole or 1.0))
 
     @property
     def _floor(self) -> Vector:

@@ -17,8 +17,8 @@ HALF_OR_LESS = 2.0**-12
 NARROW = 2.0**-10
 """That of float16, whose numbers end at 65504: even a factor of four may be too much."""
 
-SHORTEST = 2.0**-900
-"""Scales are no shorter than this: a step of 2**-27 of it, and what is divided by that, are ordinary numbers."""
+SHORTEST = 2.0**-1000
+"""Scales are no shorter than this: a step of 2**-27 of it can be taken with half of the digits at least."""
 
 # Round-off, in units of eps.
 
@@ -100,6 +100,12 @@ ROUGH = 8.0
 """Differences across a point that shrink this many times less than those of a smooth function are of a rough one."""
 APART = 2.0
 """One-sided derivatives differ if they do so by this many times their error bars."""
+OWN_SIZE = 2.0**-10
+"""A function that changes by this part of its value or more between the finest steps is no smooth one with noise."""
+RUNS_AWAY = 0.25
+"""Quotients that differ by this part of themselves on the finest rungs have not begun to settle."""
+UNLIKE_ROUND_OFF = 2.0**16
+"""Nor is it round-off that is this many times what the precision explains, where the value happens to be small."""
 CLEAR = 0.1
 """An estimate sees a difference clearly if its error bar is at most this part of it."""
 

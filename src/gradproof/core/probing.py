@@ -13,7 +13,7 @@ import numpy as np
 from gradproof.core.accusation import UNFOUNDED, Accusation, Outcome
 from gradproof.core.entries import every_entry
 from gradproof.core.hidden import doubts, seen, sees_factor, unseen_blocks
-from gradproof.core.investigation import Investigation
+from gradproof.core.investigation import Investigation, basis
 from gradproof.core.ledger import Ledger
 from gradproof.core.options import Options
 from gradproof.core.probe import Accused
@@ -21,6 +21,7 @@ from gradproof.core.problem import Mode
 from gradproof.core.pursuit import Pursuit
 from gradproof.core.push import Push
 from gradproof.core.questioning import Questioning
+from gradproof.core.weak import weak_elements
 
 # Inputs that are looked at alone, if a joint probe does not see them.
 _LEAVES = 16
@@ -50,7 +51,9 @@ class Prober:
         accused = (
             self._questioning.look(ledger.survey, ledger.easiest_step)
             or self._look_at_weak_inputs()
+            or self._look_at_weak_elements()
             or self._look_for_factors()
+            or self._look_at_one_output()
         )
         if accused is not None:
             pursuit = Pursuit(ledger, self._questioning, accused)
@@ -77,6 +80,24 @@ class Prober:
             if accused is not None:
                 return accused
         return None
+
+    def _look_at_weak_elements(self) -> Accused | None:
+        """Those of the elements whose gradient is small beside that of others, together and without these."""
+        weak = weak_elements(self._ledger)
+        if weak is None:
+            return None
+        direction = np.where(weak, self._ledger.direction, 0.0)
+        return self._questioning.look_along(direction, float(np.abs(direction[weak]).min()))
+
+    def _look_at_one_output(self) -> Accused | None:
+        """The row of one output, for a certificate: a derivative may be wrong for one-hot cotangents only."""
+        ledger, survey = self._ledger, self._ledger.survey
+        seen = np.flatnonzero((survey.hides < np.inf) & ~survey.aside & ~survey.bent)
+        if not ledger.options.certify or not ledger.precise or ledger.problem.outputs.size == 1 or not len(seen):
+            return None
+        output = int(seen[ledger.options.seed % len(seen)])
+        accusation = ledger.ask(survey, basis(slice(output, output + 1), ledger.problem.outputs.size)[0])
+        return None if accusation is None else (survey, accusation)
 
     def _look_for_factors(self) -> Accused | None:
         """Each input of which a common factor could hide, because its share of J u cancels by chance: by its gradient.

@@ -24,6 +24,7 @@ from gradproof.core.precision import CONFIDENCE, INNER_PRODUCT_ROUND_OFF
 from gradproof.core.probe import Accused, Probe, SideSurvey, Survey, probe
 from gradproof.core.problem import Mode
 from gradproof.core.questioning import Questioning
+from gradproof.core.status import Status
 from gradproof.core.suspects import Judge, Judged, Suspects, Witness
 from gradproof.core.types import Indices, Vector
 
@@ -72,7 +73,7 @@ class Pursuit:
     def _is_tolerable(self, made: Probe) -> bool:
         """Whether a residual may be the sum of many deviations, each within its tolerance."""
         ledger = self._ledger
-        relative = float(ledger.tolerances.rtol.min()) * norm(ledger.answer(made) * ledger.direction)
+        relative = float(ledger.tolerances.rtol.min()) * norm(ledger.answer(made) * self._survey.direction)
         return bool(abs(made.residual) <= ledger.tolerable_sum(relative, norm(made.cotangent)))
 
     def _locate(self, survey: Survey, made: Probe, rounds: int) -> Outcome:
@@ -94,7 +95,10 @@ class Pursuit:
         doubt = unexplained(judged, tolerable=ledger.explicit and self._is_tolerable(made))
         if doubt and ledger.precise and rounds:
             return self._set_aside(survey, judged, rounds - 1)
-        return Outcome([judged], [], seen(ledger), doubt)
+        wrong = bool((judged.status == Status.WRONG.rank).any())
+        seen_whole = survey is ledger.survey  # to within what it tolerates
+        unseen = [] if wrong or doubt or seen_whole else doubts(ledger, unseen_blocks(ledger))
+        return Outcome([judged], unseen, seen(ledger), doubt)
 
     def _outputs(self, survey: Survey, made: Probe) -> Iterator[int]:
         """The outputs that an accusation is about, by halving its cotangent."""

@@ -10,148 +10,37 @@ All sizes come from the dtype (the blocks' `eps`) and from the point: in float32
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from gradproof.core.investigation import ALL, Investigation
+from gradproof.core.investigation import ALL
 from gradproof.core.ladder import (
     Climb,
     Estimate,
     Tolerance,
     contradicts,
+    deep_steps,
+    drifts,
     ends,
     extrapolate,
     relative_steps,
     rungs,
     settle,
-    stepped,
 )
-from gradproof.core.norm import parts
-from gradproof.core.precision import BEND, DOUBLE, EVALUATION_ROUND_OFF, HALF_OR_LESS, ROUGH, SHORTEST
-from gradproof.core.problem import OutputChangedError, Problem
-from gradproof.core.space import alike
+from gradproof.core.precision import BEND, OWN_SIZE, ROUGH, SHORTEST, UNLIKE_ROUND_OFF
+from gradproof.core.quotients import Quotients
 from gradproof.core.types import Flags, Indices, Matrix, Vector
-from gradproof.core.visited import Visited
 
 # A length is short if it is less than this part of the scale; a step should be this many numbers long.
 _SHORT, _FEW = 0.125, 16.0
-# Points of more coordinates than this are made one at a time: blocks of memory of one size leave no gaps.
-_LONG = 2**17
 # Rungs of a one-sided ladder along a direction: at a kink the sides are nearly straight.
 _SIDE_RUNGS = 4
 
 
-class Stencil:
-    """Difference quotients of one Problem along its coordinates."""
-
-    def __init__(self, investigation: Investigation, step: float | None = None) -> None:
-        """`step` fixes the step in every coordinate; None chooses it."""
-        self.investigation = investigation
-        self.problem = problem = investigation.problem
-        self.fixed = step is not None
-        inputs, outputs, eps = problem.inputs, problem.outputs, problem.evaluates_in or _only(problem)
-        self.scale = investigation.scale
-        low = (problem.evaluates_in or problem.coarsest_eps) > HALF_OR_LESS
-        if low or problem.noise is not None:  # smaller steps drown in round-off
-            self.scale = np.maximum(self.scale, inputs.typical(problem.point, least=1.0))
-        self.noise = outputs.typical(problem.value)
-        if eps is None:
-            self.eps = np.maximum(inputs.eps, outputs.coarsest_eps)
-            self.noise *= EVALUATION_ROUND_OFF * np.maximum(outputs.eps, inputs.finest_eps)
-        else:
-            self.eps = alike(inputs.size, eps)
-            self.noise *= EVALUATION_ROUND_OFF * eps
-        if problem.noise is not None:
-            self.noise = problem.noise
-        self._step = step
-        self.refusal: Exception | None = None
-        self._visited = investigation.once(Visited)
-
-    def _round(self, rows: Matrix, run: slice = ALL) -> None:
-        if self.problem.evaluates_in is None:
-            self.problem.inputs.round_in_place(rows, run)
-
-    @functools.cached_property
-    def step(self) -> Vector:
-        """The step of screening along each coordinate."""
-        return self.scale * np.cbrt(self.eps) if self._step is None else np.full(len(self.scale), float(self._step))
-
-    def screen(self, columns: slice) -> Matrix:
-        """One central difference per column: J^T restricted to `columns`, one row each."""
-        count, step = columns.stop - columns.start, self.step[columns]
-        rows = np.empty((2 * count, count))
-        rows[:] = self.problem.point[columns]
-        above, below = (half.reshape(-1)[:: count + 1] for half in (rows[:count], rows[count:]))
-        above += step
-        below -= step
-        self._round(rows, columns)
-        values = self.attempt(rows, columns)
-        return (values[:count] - values[count:]) / stepped(above - below, 2.0 * step)[:, None]
-
-    def along(self, direction: Vector, rung: int) -> tuple[Vector, Vector]:
-        """The central difference along a direction with step 2**-rung, and how far the two sides bend: second/step."""
-        step = 2.0**-rung
-        groups = ((step,), (-step,)) if len(direction) > _LONG else ((step, -step),)
-        above, below = (row for steps in groups for row in self.attempt(self._shifted(direction, steps)))
-        for part in parts(len(above)):
-            mean = (above[part] + below[part] - 2.0 * self.problem.value[part]) / step
-            above[part] -= below[part]
-            above[part] /= 2.0 * step
-            below[part] = mean
-        return above, below
-
-    def _shifted(self, direction: Vector, steps: tuple[float, ...]) -> Matrix:
-        """The points at these steps along a direction, one row each."""
-        points = np.empty((len(steps), len(direction)))
-        for part in parts(len(direction)):
-            np.multiply.outer(steps, direction[part], out=points[:, part])
-            points[:, part] += self.problem.point[part]
-        self._round(points)
-        return points
-
-    def floor(self, rows: slice, columns: slice) -> tuple[Vector, Vector]:
-        """Round-off of the screening values of these outputs and inputs, as the outer product of two vectors."""
-        return self.noise[rows], (0.0 if self.fixed else 1.0) / self.step[columns]
-
-    @functools.cached_property
-    def tiny(self) -> Flags:
-        """Which coordinates are shorter than the longest step along them, zeros apart: it straddles what is at zero."""
-        own = np.abs(self.problem.point)
-        longest = self.scale * 2.0 ** -rungs(float(self.eps.max(initial=DOUBLE)))[0]
-        return (own >= SHORTEST) & (own < longest) if not self.fixed else np.zeros(len(own), dtype=bool)
-
-    @functools.cached_property
-    def buried(self) -> Flags:
-        """Which coordinates are so small, zeros apart, that no step of their own size can be taken."""
-        own = np.abs(self.problem.point)
-        return (own > 0) & (own < SHORTEST)
-
-    @functools.cached_property
-    def own_noise(self) -> Vector:
-        """`noise` of outputs that owe nothing to larger ones beside them; where they do, the ladder shows it."""
-        if self.problem.noise is not None:  # it was measured
-            return self.noise
-        typical = self.problem.outputs.typical(self.problem.value)
-        with np.errstate(all="ignore"):
-            return self.noise * np.fmin(np.abs(self.problem.value) / typical, 1.0)
-
-    def screen_tiny(self, index: Indices) -> tuple[Matrix, Matrix]:
-        """One central difference for each of some tiny coordinates with a step of its own size, and its round-off."""
-        step = np.abs(self.problem.point[index]) * np.cbrt(self.eps[index])
-        with np.errstate(all="ignore"):
-            return self._central(index, step, ALL), np.multiply.outer(1.0 / step, self.own_noise)
-
-    @functools.cached_property
-    def unresolvable(self) -> Vector:
-        """Per input: 1 / its largest step. Times `noise`, what this precision cannot see with any step."""
-        reach = 1.0 / self.scale
-        for block in self.problem.inputs.blocks:
-            if block.size:
-                reach[block.slice] *= 2.0 ** rungs(float(self.eps[block.start]))[0]
-        return reach
+class Stencil(Quotients):
+    """Numerical derivatives of one Problem, with their error bars."""
 
     def measure(
         self,
@@ -165,18 +54,19 @@ class Stencil:
         """The derivative along each column by the full ladder; if it may be `brief`, by fewer rungs if they suffice.
 
         Where an error bar exceeds `tolerance(value)`, or the function refuses the steps (its domain is narrow, or
-        ends here), other scales are tried, and where there is no value at all, one side only. `outputs` picks some,
-        `stretch` makes all steps longer.
+        ends here), or all steps are longer than what it does here, other scales are tried, and where there is no value
+        at all, one side only. `outputs` picks some, `stretch` makes all steps longer.
         """
         rows_of = ALL if outputs is None else outputs
         before = self.investigation.cost.evaluations
         index = np.asarray(columns, dtype=np.intp)
         reachable = np.isfinite(self.problem.value[rows_of])
         value = np.full((len(index), len(reachable)), np.nan)
-        error = np.full_like(value, np.inf)
+        error, drifting = np.full_like(value, np.inf), np.zeros(value.shape, dtype=np.bool_)
         for climb in self._climbs(brief=brief):
             with np.errstate(invalid="ignore"):
                 open_ = ~np.isfinite(value) if climb.last_resort else ~(error <= tolerance(value))
+            open_ = drifting | ~np.isfinite(value) if climb.deep else open_ | (drifting & (not climb.last_resort))
             if climb.near:
                 open_ |= self.tiny[index][:, None]
             missing = np.flatnonzero((open_ & reachable).any(axis=1))
@@ -184,15 +74,18 @@ class Stencil:
                 climb, missing = self._shortened(climb, index, missing, rows_of)
             for eps in np.unique(self.eps[index[missing]]):
                 rows = missing[self.eps[index[missing]] == eps]
-                new_value, new_error = self._measure(climb, index[rows], float(eps), rows_of, stretch)
+                new_value, new_error, runs_away = self._measure(climb, index[rows], float(eps), rows_of, stretch)
                 better = ~(new_error >= error[rows])
-                if climb.short or climb.near:  # it was nearer
+                if climb.short or climb.near or climb.deep:  # it was nearer
                     better |= contradicts(new_value, new_error, value[rows], error[rows])
-                better &= open_[rows]
+                better |= drifting[rows] & ~runs_away & np.isfinite(new_error)
+                better &= open_[rows] & ~(runs_away & ~drifting[rows] & np.isfinite(error[rows]))
                 value[rows] = np.where(better, new_value, value[rows])
                 error[rows] = np.where(better, new_error, error[rows])
+                drifting[rows] = np.where(better, runs_away, drifting[rows])
         if self.refusal is not None and not np.isfinite(value[:, reachable]).all():
             raise self.refusal
+        error[drifting] = np.inf
         return Estimate(value, error, self.investigation.cost.evaluations - before)
 
     def near(self, column: int, outputs: Indices) -> Estimate:
@@ -200,7 +93,8 @@ class Stencil:
         before = self.investigation.cost.evaluations
         climb = Climb(self._central, np.abs(self.problem.point), order=2, near=True)
         index = np.array([column], dtype=np.intp)
-        value, error = self._measure(climb, index, float(self.eps[column]), outputs)
+        value, error, runs_away = self._measure(climb, index, float(self.eps[column]), outputs)
+        error[runs_away] = np.inf
         return Estimate(value, error, self.investigation.cost.evaluations - before)
 
     def bends(self, column: int, outputs: Indices) -> bool:
@@ -246,7 +140,8 @@ class Stencil:
                 self._measure(climb, index[k : k + 1], float(self.eps[index[k]]), ALL if outputs is None else outputs)
                 for k in range(len(index))
             ]
-            value, error = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+            value, error, runs_away = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+            error[runs_away.astype(np.bool_)] = np.inf
             found.append(Estimate(value, error, self.investigation.cost.evaluations - before))
         return found[0], found[1]
 
@@ -271,15 +166,16 @@ class Stencil:
         """Ways to climb the ladder, from the best to the most modest."""
         if brief:
             yield Climb(self._central, self.scale, order=2, brief=True)
-        yield Climb(self._central, self.scale, order=2)
         own = np.abs(self.problem.point)
         own[(own == 0) | ~np.isfinite(own)] = 1.0
         tight = np.minimum(np.maximum(own, SHORTEST), self.scale)
+        yield Climb(self._central, self.scale, order=2)
         if self.problem.noise is None:  # in noise that was measured, shorter steps see nothing
             yield Climb(self._central, tight, order=2, near=True)
             yield Climb(self._central, np.minimum(1.0, self.scale), order=2)  # sin(x) at x = 1e6 varies over 1
             yield Climb(self._central, self.scale, order=2, short=True)  # sin(1e7 x) at x = 1
         yield Climb(self._central, 2.0**-13 * tight, order=2, last_resort=True)  # arcsin(x) at x = 1 - 1e-8
+        yield Climb(self._central, np.exp2(np.floor(np.log2(tight))), order=2, deep=True)  # at 1 - 1e-12
         yield Climb(self._one_sided, tight, order=1, last_resort=True)
         yield Climb(self._one_sided, -tight, order=1, last_resort=True)
 
@@ -314,84 +210,28 @@ class Stencil:
 
     def _measure(
         self, climb: Climb, index: Indices, eps: float, outputs: slice | Indices, stretch: float = 1.0
-    ) -> tuple[Matrix, Matrix]:
-        return settle(*self._quotients(climb, index, eps, outputs, stretch), climb.order)
+    ) -> tuple[Matrix, Matrix, Flags]:
+        """Values, error bars, and where these mean nothing because all steps are longer than what the function does."""
+        values, floors, sizes = self._quotients(climb, index, eps, outputs, stretch)
+        value, error = settle(values, floors, sizes, climb.order)
+        if climb.deep:  # a function that does not move by so little may be a staircase
+            error[(values == 0).sum(axis=0) > 1] = np.inf
+        least = np.maximum(OWN_SIZE * np.abs(self.problem.value[outputs]), UNLIKE_ROUND_OFF * self.noise[outputs])
+        least *= not climb.last_resort or climb.order > 1
+        with np.errstate(all="ignore"):
+            return value, error, drifts(values, floors, least / np.abs(climb.scale[index, None] * sizes[-1]))
 
     def _quotients(
         self, climb: Climb, index: Indices, eps: float, outputs: slice | Indices, stretch: float = 1.0
     ) -> tuple[Matrix, Matrix, list[float]]:
         """The difference quotients of each rung, their round-off, and the rungs' relative steps."""
-        sizes = [stretch * size for size in relative_steps(eps, brief=climb.brief)]
+        sizes = deep_steps(eps) if climb.deep else [stretch * size for size in relative_steps(eps, brief=climb.brief)]
         steps = [climb.scale[index] * size for size in sizes]
         values = np.stack([climb.quotient(index, step, outputs) for step in steps])
-        noise = self.own_noise if climb.near else self.noise
+        noise = self.own_noise if climb.near or climb.deep else self.noise
         with np.errstate(all="ignore"):
             floors = np.stack([np.outer(1.0 / np.abs(step), noise[outputs]) for step in steps])
             if climb.near:  # where nothing moved, the steps may be too short for the numbers inside the function
                 still = np.stack([np.outer(1.0 / np.abs(step), self.noise[outputs]) for step in steps])
                 floors = np.where((values == 0).all(axis=0), still, floors)
         return values, floors, sizes
-
-    def _central(self, index: Indices, step: Vector, outputs: slice | Indices) -> Matrix:
-        count = len(index)
-        values, reached = self.moved(np.concatenate([index, index]), np.concatenate([step, -step]), outputs)
-        with np.errstate(all="ignore"):
-            width = stepped(reached[:count] - reached[count:], 2.0 * step)
-            return (values[:count] - values[count:]) / width[:, None]
-
-    def _one_sided(self, index: Indices, step: Vector, outputs: slice | Indices) -> Matrix:
-        values, reached = self.moved(index, step, outputs)
-        with np.errstate(all="ignore"):
-            width = stepped(reached - self.problem.point[index], step)
-            return (values - self.problem.value[outputs]) / width[:, None]
-
-    def _beside(self, index: Indices, step: Vector, outputs: slice | Indices) -> Matrix:
-        count = len(index)
-        values, reached = self.moved(np.concatenate([index, index]), np.concatenate([2.0 * step, step]), outputs)
-        with np.errstate(all="ignore"):
-            width = stepped(reached[:count] - reached[count:], step)
-            return (values[:count] - values[count:]) / width[:, None]
-
-    def moved(self, index: Indices, step: Vector, outputs: slice | Indices) -> tuple[Matrix, Vector]:
-        """F with one coordinate moved in each row, and where that came to lie after rounding."""
-
-        def evaluate(index: Indices, step: Vector) -> tuple[Matrix, Vector]:
-            if len(index) > 1 and len(self.problem.point) > _LONG:
-                each = [evaluate(index[k : k + 1], step[k : k + 1]) for k in range(len(index))]
-                return np.concatenate([values for values, _ in each]), np.concatenate([reached for _, reached in each])
-            rows = np.arange(len(index))
-            points = np.empty((len(index), len(self.problem.point)))
-            points[:] = self.problem.point
-            points[rows, index] += step
-            self._round(points)
-            return self.attempt(points, ALL, outputs), points[rows, index]
-
-        return self._visited.look(index, step, outputs, evaluate)
-
-    def attempt(self, rows: Matrix, run: slice = ALL, outputs: slice | Indices = ALL) -> Matrix:
-        """Evaluations of some outputs, NaN where the function refuses a point: a step too far is not a verdict.
-
-        Rows are points, or the coordinates of a run of them.
-        """
-        try:
-            return self.investigation.evaluate_many(rows, run, outputs)
-        except OutputChangedError:
-            raise
-        except Exception as refusal:
-            self.refusal = refusal
-        values = np.full((len(rows), len(self.problem.value[outputs])), np.nan)
-        for row, point in zip(values, self.investigation.points(rows, run), strict=True):
-            try:
-                row[:] = self.investigation.evaluate(point)[outputs]
-            except OutputChangedError:
-                raise
-            except Exception as refusal:
-                self.refusal = refusal
-        return values
-
-
-def _only(problem: Problem) -> float | None:
-    """The one spacing of numbers that all inputs and outputs have; None: they differ."""
-    inputs, outputs = problem.inputs, problem.outputs
-    finest = min(inputs.finest_eps, outputs.finest_eps)
-    return finest if finest == inputs.coarsest_eps == outputs.coarsest_eps else None

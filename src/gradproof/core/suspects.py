@@ -227,7 +227,7 @@ class Judge:
             size = _modulus(estimate.value, element)[at]
             bar = _modulus(estimate.error, element)[at]
             difference = _modulus(analytic - estimate.value, element)[at]
-            tolerance = tolerances.of(size, rows, at_column)
+            tolerance = tolerances.of(size, rows, at_column, bar)
             own = np.abs(suspects.analytic[which] - numeric)
             suspects.tolerance[which], judged.error[which] = tolerance, bar
             judged.status[which] = rank(difference, bar, tolerance, tolerances.widest_bar(rows, at_column))
@@ -284,7 +284,7 @@ class Judge:
                 continue
             left, right = (_first_row(estimate) for estimate in self._stencil.sides([int(column)], rows))
             size = np.fmax(np.abs(left.value), np.abs(right.value))
-            tolerance = self._tolerances.of(size, rows, suspects.columns[here])
+            tolerance = self._tolerances.of(size, rows, suspects.columns[here], left.error + right.error)
             special, valid = subgradients(suspects.analytic[here], left, right, suspects.numeric[here], tolerance)
             status[here[special]] = Status.WRONG.rank
             status[here[valid]] = Status.KINK.rank

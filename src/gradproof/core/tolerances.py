@@ -90,10 +90,14 @@ class Tolerances:
         widest = np.where(round_off, self._negligible * float(self.rtol.min()) * most, WIDEST_BAR * claimed)
         return self._claimed.pick(widest, rows, columns)
 
-    def of(self, size: Vector, rows: Indices, columns: Indices) -> Vector:
-        """What single entries of these sizes may be off by."""
+    def of(self, size: Vector, rows: Indices, columns: Indices, bar: Vector | float = np.inf) -> Vector:
+        """What single entries of these sizes may be off by, seen with such error bars.
+
+        Along a tiny coordinate, steps of its own size may have resolved what no longer one can.
+        """
         allowed = self._numeric.pick(self._atol, rows, columns) + (self.rtol[columns] + self.row_rtol[rows]) * size
-        return allowed + self.noise[rows] * self.unresolvable[columns] * self._numeric.pick(self._blur, rows, columns)
+        floor = self.noise[rows] * self.unresolvable[columns] * self._numeric.pick(self._blur, rows, columns)
+        return allowed + np.where(self._stencil.tiny[columns], np.fmin(floor, bar), floor)
 
     def floor(self, rows: Places, columns: Places) -> Matrix:
         """The difference that cannot be seen of each of these outputs with each of these inputs."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from typing import Generic, TypeVar
 
@@ -11,12 +10,12 @@ import torch
 from gradproof.backends.calls import Call
 from gradproof.backends.torch.state.generators import Generators
 from gradproof.backends.torch.state.keeper import Keeper
+from gradproof.backends.torch.state.turns import Turns
 
 C = TypeVar("C", bound=Call)
 
-_turn = threading.RLock()
-"""Whose turn it is. The random generators, the level of dual numbers, the filters of warnings and the user's tensors
-belong to the whole process: checks in several threads take turns. A check within a check is of the same thread."""
+_turns = Turns()
+"""Whose turn it is, of all checks in this process."""
 
 
 class preserved:  # noqa: N801 (used as a function, in a with statement)
@@ -29,12 +28,16 @@ class preserved:  # noqa: N801 (used as a function, in a with statement)
         self._tensors = tensors
 
     def __enter__(self) -> None:
-        _turn.acquire()
+        self._has_turn = _turns.take()
         try:
             self._begin()
         except BaseException:
-            _turn.release()
+            self._give_back()
             raise
+
+    def _give_back(self) -> None:
+        if self._has_turn:
+            _turns.give_back()
 
     def _begin(self) -> None:
         self._generators = Generators()
@@ -48,7 +51,7 @@ class preserved:  # noqa: N801 (used as a function, in a with statement)
         try:
             self._end()
         finally:
-            _turn.release()
+            self._give_back()
 
     def _end(self) -> None:
         if torch.is_grad_enabled() is not self._grad_mode:

@@ -1,0 +1,196 @@
+"""Difference quotients of one Problem along its coordinates, and what their round-off is.
+
+All sizes come from the dtype (the blocks' `eps`) and from the point: in float32 the steps are larger.
+"""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+
+from gradproof.core.investigation import ALL, Investigation
+from gradproof.core.ladder import rungs, stepped
+from gradproof.core.norm import parts
+from gradproof.core.precision import DOUBLE, EVALUATION_ROUND_OFF, HALF_OR_LESS, SHORTEST
+from gradproof.core.problem import OutputChangedError, Problem
+from gradproof.core.space import alike
+from gradproof.core.types import Flags, Indices, Matrix, Vector
+from gradproof.core.visited import Visited
+
+# Points of more coordinates than this are made one at a time: blocks of memory of one size leave no gaps.
+_LONG = 2**17
+
+
+class Quotients:
+    """Difference quotients of one Problem along its coordinates."""
+
+    def __init__(self, investigation: Investigation, step: float | None = None) -> None:
+        """`step` fixes the step in every coordinate; None chooses it."""
+        self.investigation = investigation
+        self.problem = problem = investigation.problem
+        self.fixed = step is not None
+        inputs, outputs, eps = problem.inputs, problem.outputs, problem.evaluates_in or _only(problem)
+        self.scale = investigation.scale
+        low = (problem.evaluates_in or problem.coarsest_eps) > HALF_OR_LESS
+        if low or problem.noise is not None:  # smaller steps drown in round-off
+            self.scale = np.maximum(self.scale, inputs.typical(problem.point, least=1.0))
+        self.noise = outputs.typical(problem.value)
+        if eps is None:
+            self.eps = np.maximum(inputs.eps, outputs.coarsest_eps)
+            self.noise *= EVALUATION_ROUND_OFF * np.maximum(outputs.eps, inputs.finest_eps)
+        else:
+            self.eps = alike(inputs.size, eps)
+            self.noise *= EVALUATION_ROUND_OFF * eps
+        if problem.noise is not None:
+            self.noise = problem.noise
+        self._step = step
+        self.refusal: Exception | None = None
+        self._visited = investigation.once(Visited)
+
+    def _round(self, rows: Matrix, run: slice = ALL) -> None:
+        if self.problem.evaluates_in is None:
+            self.problem.inputs.round_in_place(rows, run)
+
+    @functools.cached_property
+    def step(self) -> Vector:
+        """The step of screening along each coordinate."""
+        return self.scale * np.cbrt(self.eps) if self._step is None else np.full(len(self.scale), float(self._step))
+
+    def screen(self, columns: slice) -> Matrix:
+        """One central difference per column: J^T restricted to `columns`, one row each."""
+        count, step = columns.stop - columns.start, self.step[columns]
+        rows = np.empty((2 * count, count))
+        rows[:] = self.problem.point[columns]
+        above, below = (half.reshape(-1)[:: count + 1] for half in (rows[:count], rows[count:]))
+        above += step
+        below -= step
+        self._round(rows, columns)
+        values = self.attempt(rows, columns)
+        return (values[:count] - values[count:]) / stepped(above - below, 2.0 * step)[:, None]
+
+    def along(self, direction: Vector, rung: int) -> tuple[Vector, Vector]:
+        """The central difference along a direction with step 2**-rung, and how far the two sides bend: second/step."""
+        step = 2.0**-rung
+        groups = ((step,), (-step,)) if len(direction) > _LONG else ((step, -step),)
+        above, below = (row for steps in groups for row in self.attempt(self._shifted(direction, steps)))
+        for part in parts(len(above)):
+            mean = (above[part] + below[part] - 2.0 * self.problem.value[part]) / step
+            above[part] -= below[part]
+            above[part] /= 2.0 * step
+            below[part] = mean
+        return above, below
+
+    def _shifted(self, direction: Vector, steps: tuple[float, ...]) -> Matrix:
+        """The points at these steps along a direction, one row each."""
+        points = np.empty((len(steps), len(direction)))
+        for part in parts(len(direction)):
+            np.multiply.outer(steps, direction[part], out=points[:, part])
+            points[:, part] += self.problem.point[part]
+        self._round(points)
+        return points
+
+    def floor(self, rows: slice, columns: slice) -> tuple[Vector, Vector]:
+        """Round-off of the screening values of these outputs and inputs, as the outer product of two vectors."""
+        return self.noise[rows], (0.0 if self.fixed else 1.0) / self.step[columns]
+
+    @functools.cached_property
+    def tiny(self) -> Flags:
+        """Which coordinates are shorter than the longest step along them, zeros apart: it straddles what is at zero."""
+        own = np.abs(self.problem.point)
+        longest = self.scale * 2.0 ** -rungs(float(self.eps.max(initial=DOUBLE)))[0]
+        return (own >= SHORTEST) & (own < longest) if not self.fixed else np.zeros(len(own), dtype=bool)
+
+    @functools.cached_property
+    def buried(self) -> Flags:
+        """Which coordinates are so small, zeros apart, that no step of their own size can be taken."""
+        own = np.abs(self.problem.point)
+        return (own > 0) & (own < SHORTEST)
+
+    @functools.cached_property
+    def own_noise(self) -> Vector:
+        """`noise` of outputs that owe nothing to larger ones beside them; where they do, the ladder shows it."""
+        if self.problem.noise is not None:  # it was measured
+            return self.noise
+        typical = self.problem.outputs.typical(self.problem.value)
+        with np.errstate(all="ignore"):
+            return self.noise * np.fmin(np.abs(self.problem.value) / typical, 1.0)
+
+    def screen_tiny(self, index: Indices) -> tuple[Matrix, Matrix]:
+        """One central difference for each of some tiny coordinates with a step of its own size, and its round-off."""
+        step = np.abs(self.problem.point[index]) * np.cbrt(self.eps[index])
+        with np.errstate(all="ignore"):
+            return self._central(index, step, ALL), np.multiply.outer(1.0 / step, self.own_noise)
+
+    @functools.cached_property
+    def unresolvable(self) -> Vector:
+        """Per input: 1 / its largest step. Times `noise`, what this precision cannot see with any step."""
+        reach = 1.0 / self.scale
+        for block in self.problem.inputs.blocks:
+            if block.size:
+                reach[block.slice] *= 2.0 ** rungs(float(self.eps[block.start]))[0]
+        return reach
+
+    def _central(self, index: Indices, step: Vector, outputs: slice | Indices) -> Matrix:
+        count = len(index)
+        values, reached = self.moved(np.concatenate([index, index]), np.concatenate([step, -step]), outputs)
+        with np.errstate(all="ignore"):
+            width = stepped(reached[:count] - reached[count:], 2.0 * step)
+            return (values[:count] - values[count:]) / width[:, None]
+
+    def _one_sided(self, index: Indices, step: Vector, outputs: slice | Indices) -> Matrix:
+        values, reached = self.moved(index, step, outputs)
+        with np.errstate(all="ignore"):
+            width = stepped(reached - self.problem.point[index], step)
+            return (values - self.problem.value[outputs]) / width[:, None]
+
+    def _beside(self, index: Indices, step: Vector, outputs: slice | Indices) -> Matrix:
+        count = len(index)
+        values, reached = self.moved(np.concatenate([index, index]), np.concatenate([2.0 * step, step]), outputs)
+        with np.errstate(all="ignore"):
+            width = stepped(reached[:count] - reached[count:], step)
+            return (values[:count] - values[count:]) / width[:, None]
+
+    def moved(self, index: Indices, step: Vector, outputs: slice | Indices) -> tuple[Matrix, Vector]:
+        """F with one coordinate moved in each row, and where that came to lie after rounding."""
+
+        def evaluate(index: Indices, step: Vector) -> tuple[Matrix, Vector]:
+            if len(index) > 1 and len(self.problem.point) > _LONG:
+                each = [evaluate(index[k : k + 1], step[k : k + 1]) for k in range(len(index))]
+                return np.concatenate([values for values, _ in each]), np.concatenate([reached for _, reached in each])
+            rows = np.arange(len(index))
+            points = np.empty((len(index), len(self.problem.point)))
+            points[:] = self.problem.point
+            points[rows, index] += step
+            self._round(points)
+            return self.attempt(points, ALL, outputs), points[rows, index]
+
+        return self._visited.look(index, step, outputs, evaluate)
+
+    def attempt(self, rows: Matrix, run: slice = ALL, outputs: slice | Indices = ALL) -> Matrix:
+        """Evaluations of some outputs, NaN where the function refuses a point: a step too far is not a verdict.
+
+        Rows are points, or the coordinates of a run of them.
+        """
+        try:
+            return self.investigation.evaluate_many(rows, run, outputs)
+        except OutputChangedError:
+            raise
+        except Exception as refusal:
+            self.refusal = refusal
+        values = np.full((len(rows), len(self.problem.value[outputs])), np.nan)
+        for row, point in zip(values, self.investigation.points(rows, run), strict=True):
+            try:
+                row[:] = self.investigation.evaluate(point)[outputs]
+            except OutputChangedError:
+                raise
+            except Exception as refusal:
+                self.refusal = refusal
+        return values
+
+
+def _only(problem: Problem) -> float | None:
+    """The one spacing of numbers that all inputs and outputs have; None: they differ."""
+    inputs, outputs = problem.inputs, problem.outputs
+    finest = min(inputs.finest_eps, outputs.finest_eps)
+    return finest if finest == inputs.coarsest_eps == outputs.coarsest_eps else None
