@@ -218,6 +218,11 @@ def memory_here(n: int, wrong: bool, traced: bool) -> float:
 
 
 def peak_bytes() -> int:
+    """The peak of this process. On Linux `getrusage` gives that of the process that started it, if it was larger."""
+    status = Path("/proc/self/status")
+    if status.exists():
+        line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
+        return int(line.split()[1]) * 2**10
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 2**10
 
@@ -236,7 +241,7 @@ def show_memory(n: int) -> bool:
     holds = True
     for name, wrong in (("right", False), ("one wrong entry", True)):
         memory = memory_apart(n, wrong)
-        holds &= max(asdict(memory).values()) <= MEMORY_LIMIT
+        holds &= all(0 < peak <= MEMORY_LIMIT for peak in asdict(memory).values())
         print(f"| {name} | {memory.resident:.1f} | {memory.numpy:.1f} |", flush=True)
     return holds
 
