@@ -37,12 +37,8 @@ def examined(
             if name in paused:
                 waiting.append((name, each, found))
                 continue
-            while (
-                found
-                and each.depends_on_noise
-                and options.precision is None
-                and _is_noise(investigation, options, found)
-            ):
+            may_be_noise = each.depends_on_noise and options.precision is None
+            while found and may_be_noise and _is_noise(investigation, options, found):
                 again = [item for item in each.examine(investigation, options) if not isinstance(item, Pause)]
                 if _worst(again) > _worst(found):  # it was no noise
                     investigation.take_as(investigation.made)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -13,10 +13,13 @@ from gradproof.core.types import Vector
 _TINY = 1e-280
 # Longer vectors are taken in parts of this length: no threads are woken up for a dot product, no digits lost.
 PART = 8192
+_WHOLE = (slice(None),)
 
 
-def parts(size: int) -> Iterator[slice]:
+def parts(size: int) -> Iterable[slice]:
     """All of so many coordinates, in parts that stay in the processor's cache."""
+    if size <= PART:
+        return _WHOLE if size else ()
     return (slice(start, start + PART) for start in range(0, size, PART))
 
 
