@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Sequence
 
+from gradproof.core.company import sticks_out
 from gradproof.core.cost import BudgetExhausted
 from gradproof.core.investigation import Investigation
 from gradproof.core.noise import finds_noise
@@ -63,9 +65,27 @@ def _until_pause(examined: Iterator[Finding | Seen | Note | Pause], found: list[
 
 
 def _is_noise(investigation: Investigation, found: Sequence[Finding | Seen | Note]) -> bool:
-    """Whether something is about to be reported that noise of the function, which is seen, may explain."""
+    """Whether something is about to be reported that noise of the function, which is seen, may explain.
+
+    It does not explain a lone entry among others that agree.
+    """
     doubts = [each for each in found if isinstance(each, Finding) and each.status in _DOUBTS]
-    return bool(doubts) and finds_noise(investigation, slight=all(map(_is_slight, doubts)))
+
+    @functools.cache
+    def lone() -> bool:
+        return all(_sticks_out(investigation, doubt) for doubt in doubts)
+
+    return bool(doubts) and finds_noise(investigation, slight=all(map(_is_slight, doubts)), unless=lone)
+
+
+def _sticks_out(investigation: Investigation, finding: Finding) -> bool:
+    """Whether a finding is of one wrong element, with others beside it that agree far more closely."""
+    places = {(entry.output.block, entry.output.element, entry.input.element) for entry in finding.entries}
+    if finding.status is not Status.WRONG or finding.wrong > len(finding.entries) or len(places) != 1:
+        return False
+    worst = finding.entries[0]
+    assert finding.mode is not None, "an entry is of a mode"
+    return sticks_out(investigation, finding.mode, (worst.output, worst.input), worst.difference)
 
 
 def _worst(found: Sequence[Finding | Seen | Note]) -> int:
