@@ -110,7 +110,8 @@ def _excused(ledger: Ledger, block: Block) -> float:
     largest = max(by_column, by_row, *others)
     tolerances = ledger.tolerances
     relative = float(tolerances.rtol[block.slice].max()) + float(tolerances.row_rtol.max(initial=0.0))
-    return tolerances.most_atol(ledger.problem.inputs.blocks.index(block)) + relative * largest
+    number = ledger.problem.inputs.blocks.index(block)
+    return tolerances.most_atol(number) + relative * largest + float(tolerances.blurred(number).max(initial=0.0))
 
 
 def _even_question(ledger: Ledger) -> tuple[Vector, Vector]:
