@@ -7,12 +7,13 @@
 A report says how large an error of a lone entry would have been noticed. For each function of
 `certified_functions.py`, a right derivative is checked first. Then 1.2 times what its report says is added to one entry
 of the Jacobian, at random, and the check of the same seed must be a FAIL: a trial. An entry is drawn in two ways in
-turn: among all, and among those of a random row that are not zero. A trial that ends otherwise is *missed*; those among
-them that are INCONCLUSIVE are counted apart too, in brackets. Not counted as missed, but as *rounded*, is an error of
-which the precision of the gradient leaves less than the certificate. Where the report claims nothing (an infinite
-number) there is no trial: *no claim*. Points are taken by turns, one of each function, and only the property `jacobian`
-is examined. A function that has used up its share of the minutes has no more turns; the others go on until there are
-enough trials.
+turn: among all, and among those of a random row that are not zero. In low precision half of the errors are there only
+while the inputs are, and not in float64, in which the function is checked too. A trial that ends otherwise is *missed*;
+those among them that are INCONCLUSIVE are counted apart too, in brackets. Not counted as missed, but as *rounded*, is
+an error of which the precision of the gradient leaves less than the certificate. Where the report claims nothing (an
+infinite number) there is no trial: *no claim*. Points are taken by turns, one of each function, and only the property
+`jacobian` is examined. A function that has used up its share of the minutes has no more turns; the others go on until
+there are enough trials.
 
 A certificate is *idle* if much smaller errors are caught. For some seeds the smallest error that a check catches is
 found by bisection; the median of its ratio to the certificate should not be below 1/20. It is *hollow* if the check
@@ -25,6 +26,7 @@ from __future__ import annotations
 import argparse
 import collections
 import contextlib
+import dataclasses
 import itertools
 import json
 import math
@@ -85,6 +87,8 @@ class Plant:
     j: int
     i: int
     error: float
+    low: bool = False
+    """Whether it is there only while the input is of a low precision, and not in float64."""
 
     def into(self, function: Function, like: Tensor) -> Function:
         """The function with this error in its derivative; `like` its output."""
@@ -93,6 +97,8 @@ class Plant:
 
         def spoiled(*inputs: Tensor) -> tuple[Tensor, ...]:
             results = as_tuple(function(*inputs))
+            if self.low and inputs[self.input].dtype is torch.float64:
+                return results
             result, x = results[self.output], inputs[self.input].reshape(-1)[self.i]
             nothing = self.error * (x - x.detach())  # which has a derivative
             wrong = result + here.view(result.shape) * nothing.to(result.dtype)
@@ -101,10 +107,11 @@ class Plant:
         return spoiled
 
     def times(self, factor: float) -> Plant:
-        return Plant(self.output, self.input, self.j, self.i, factor * self.error)
+        return dataclasses.replace(self, error=factor * self.error)
 
     def __str__(self) -> str:
-        return f"output {self.output} element {self.j}, input {self.input} element {self.i}, error {self.error:.3e}"
+        where = f"output {self.output} element {self.j}, input {self.input} element {self.i}"
+        return f"{where}, error {self.error:.3e}{' in low precision only' if self.low else ''}"
 
 
 def as_tuple(result: Any) -> tuple[Tensor, ...]:
@@ -141,7 +148,8 @@ class Subject:
         if nonzero:
             filled = row(self.function, self.inputs, output, j, input_).nonzero().view(-1)
             i = int(filled[self.below(len(filled))]) if len(filled) else i
-        return Plant(output, input_, j, i, 1.0 - 2.0 * self.below(2))
+        low = self.inputs[input_].dtype is not torch.float64 and bool(self.below(2))
+        return Plant(output, input_, j, i, 1.0 - 2.0 * self.below(2), low)
 
     def spoiled(self, plant: Plant) -> Function:
         return plant.into(self.function, self.outputs[plant.output])

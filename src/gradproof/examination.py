@@ -85,7 +85,7 @@ def _sticks_out(investigation: Investigation, finding: Finding) -> bool:
         return False
     worst = finding.entries[0]
     assert finding.mode is not None, "an entry is of a mode"
-    return sticks_out(investigation, finding.mode, (worst.output, worst.input), worst.difference)
+    return sticks_out(investigation, finding.mode, (worst.output, worst.input), worst.numeric, worst.difference)
 
 
 def _worst(found: Sequence[Finding | Seen | Note]) -> int:

@@ -21,7 +21,7 @@ from gradproof.core.types import Flags, Vector
 from gradproof.core.wide import widened
 
 # Entries that are measured beside the one that differs; the lines (of an output, or of an input in forward mode) that
-# they are looked for in, its own first; and how many of one line.
+# they are looked for in, its own first; and how many of one line, the largest.
 _ENTRIES, _LINES, _OF_LINE = 8, 7, 4
 # One agrees if it differs by no more than this part of what that one does, error bar included.
 _LESS = 0.25
@@ -32,18 +32,26 @@ _Entry = tuple[int, int, float]
 """Output, input and what is claimed."""
 
 
-def sticks_out(investigation: Investigation, mode: Mode, place: tuple[Place, Place], difference: float) -> bool:
+def sticks_out(
+    investigation: Investigation, mode: Mode, place: tuple[Place, Place], size: float, difference: float
+) -> bool:
     """Whether most others of the same pair agree far more closely than one entry, at an output and an input.
 
-    False where there are no others: then nothing is known of what noise does.
+    That is `difference` off from its `size`; the others must agree more closely in relation to theirs, too. False where
+    there are no others: then nothing is known of what noise does.
     """
     wide = investigation.once(widened) if investigation.problem.coarsest_eps > DOUBLE else None
     investigation = wide or investigation
     others = list(_others(investigation, mode, *place))[:_ENTRIES]
-    return bool(others) and 2 * int(_agree(Stencil(investigation), others, _LESS * difference).sum()) > len(others)
+    if not others:
+        return False
+    sizes = np.array([abs(claim) for _, _, claim in others])
+    with np.errstate(divide="ignore"):
+        within = _LESS * difference * np.minimum(1.0, sizes / abs(size))
+    return 2 * int(_agree(Stencil(investigation), others, within).sum()) > len(others)
 
 
-def _agree(stencil: Stencil, entries: list[_Entry], within: float) -> Flags:
+def _agree(stencil: Stencil, entries: list[_Entry], within: Vector) -> Flags:
     """Which entries are seen to be right to within so much, by two steps each."""
     rows, columns = (np.array([entry[k] for entry in entries]) for k in range(2))
     claims, step, each = np.array([entry[2] for entry in entries]), stencil.step[columns], np.arange(len(entries))
@@ -65,7 +73,8 @@ def _others(investigation: Investigation, mode: Mode, output: Place, input_: Pla
     for line in dict.fromkeys([asked.coordinate, *lines.tolist()]):
         claims = _line(investigation, mode, line)
         filled = answered.block.start + np.flatnonzero(claims[answered.block.slice])
-        for place in rng.permutation(filled)[:_OF_LINE].tolist():
+        largest_first = filled[np.argsort(-np.abs(claims[filled]), kind="stable")]
+        for place in largest_first[:_OF_LINE].tolist():
             row, column = (line, place) if mode is Mode.REVERSE else (place, line)
             if (row, column) != (output.coordinate, input_.coordinate) and np.isfinite(claims[place]):
                 yield row, column, float(claims[place])
