@@ -218,3 +218,46 @@ def test_what_is_wrong_in_one_precision_only_is_certified_too(dtype: torch.dtype
     for output, input_ in ((0, 0), (5, 3), (8, 11)):
         wrong = spoiled(mixed, output, input_, 1.2 * size, None if everywhere else dtype)
         assert check(wrong, x, properties="jacobian", modes="reverse").verdict is Verdict.FAIL
+
+
+@pytest.mark.parametrize("given", [{}, {"rtol": 1e-3, "atol": 1e-5}], ids=["no tolerances", "tolerances"])
+def test_forward_mode_alone_knows_what_its_tolerance_excuses(given: Any) -> None:
+    class Sine(torch.autograd.Function):
+        @staticmethod
+        def forward(x: torch.Tensor, error: float) -> torch.Tensor:
+            return x.sin()
+
+        @staticmethod
+        def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+            ctx.save_for_forward(inputs[0])
+            ctx.error = inputs[1]
+
+        @staticmethod
+        def jvp(ctx: Any, *tangents: Any) -> Any:
+            slope = ctx.saved_tensors[0].cos()
+            return (slope + ctx.error * (torch.arange(len(slope)) == 7)) * tangents[0]
+
+    def report(error: float) -> Any:
+        return check(lambda x: Sine.apply(x, error), numbers(50), modes="forward", properties="jacobian", **given)
+
+    right = report(0.0)
+    ((_, size),) = right.certificate.smallest
+    assert right.verdict is Verdict.PASS
+    assert report(1.2 * size).verdict is Verdict.FAIL
+    assert report(0.01 * size).verdict is Verdict.PASS, "it is not idle"
+
+
+@pytest.mark.parametrize("place", [3, 5])
+def test_a_lone_entry_that_only_noise_lets_see_is_wrong(place: int) -> None:
+    """Between two steps of a staircase nothing can be judged; with its width known, one entry sticks out."""
+
+    def stairs(x: torch.Tensor) -> torch.Tensor:
+        return x.sin() + (torch.round(x.sin() / 1e-7) * 1e-7 - x.sin()).detach()
+
+    x = numbers(12, seed=2)
+    right = check(stairs, x, properties="jacobian", modes="reverse")
+    assert right.verdict is Verdict.PASS
+    assert right.certificate is not None
+    ((_, size),) = right.certificate.smallest
+    wrong = spoiled(stairs, place, place, 1.2 * size)
+    assert check(wrong, x, properties="jacobian", modes="reverse").verdict is Verdict.FAIL

@@ -41,7 +41,7 @@ def examined(
                 continue
             while each.depends_on_noise and options.precision is None and _is_noise(investigation, found):
                 again = [item for item in each.examine(investigation, options) if not isinstance(item, Pause)]
-                if _worst(again) > _worst(found):  # it was no noise
+                if _worst(again) > _worst(found) and not _are_lone(investigation, _doubts(again)):  # it was no noise
                     investigation.take_as(investigation.made)
                     break
                 found = again
@@ -69,13 +69,18 @@ def _is_noise(investigation: Investigation, found: Sequence[Finding | Seen | Not
 
     It does not explain a lone entry among others that agree.
     """
-    doubts = [each for each in found if isinstance(each, Finding) and each.status in _DOUBTS]
-
-    @functools.cache
-    def lone() -> bool:
-        return all(_sticks_out(investigation, doubt) for doubt in doubts)
-
+    doubts = _doubts(found)
+    lone = functools.cache(functools.partial(_are_lone, investigation, doubts))
     return bool(doubts) and finds_noise(investigation, slight=all(map(_is_slight, doubts)), unless=lone)
+
+
+def _doubts(found: Sequence[Finding | Seen | Note]) -> list[Finding]:
+    return [each for each in found if isinstance(each, Finding) and each.status in _DOUBTS]
+
+
+def _are_lone(investigation: Investigation, doubts: list[Finding]) -> bool:
+    """Whether all that is in doubt is a wrong entry, or one for each mode, that sticks out among others."""
+    return all(_sticks_out(investigation, doubt) for doubt in doubts)
 
 
 def _sticks_out(investigation: Investigation, finding: Finding) -> bool:

@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from gradproof.core.ledger import Ledger
+from gradproof.core.norm import norm
 from gradproof.core.precision import MISS
 from gradproof.core.probe import Survey
 from gradproof.core.seen import Seen
@@ -81,9 +82,9 @@ def _short(ledger: Ledger, survey: Survey) -> float:
 
 
 def seen(ledger: Ledger) -> Seen:
-    """The ledger, and what the tolerance would have excused."""
+    """The ledger, and what would have excused an error that a question had noticed."""
     smallest: list[float] = []
-    for block in ledger.problem.inputs.blocks:
+    for block, allowed in zip(ledger.problem.inputs.blocks, excused(ledger, largest_entries(ledger)), strict=True):
         if not block.size:
             smallest.append(0.0)
             continue
@@ -92,26 +93,45 @@ def seen(ledger: Ledger) -> Seen:
             size = np.abs(survey.direction[block.slice])
             with np.errstate(divide="ignore"):
                 hidden = np.fmin(hidden, float(survey.hides.max(initial=0.0)) / size)
-        excused = max(_excused(ledger, block), float(ledger.between_sides[block.slice].max(initial=0.0)))
-        smallest.append(max(float(hidden.max()), excused))
+        between_sides = float(ledger.between_sides[block.slice].max(initial=0.0))
+        smallest.append(max(float(hidden.max()), allowed, between_sides))
     return Seen(tuple(smallest), MISS)
 
 
-def _excused(ledger: Ledger, block: Block) -> float:
-    """What the largest entry of an input may be off by; that entry is bounded by J^T v, or about by J u."""
+def excused(ledger: Ledger, largest: list[float]) -> list[float]:
+    """What an entry of each input may be off by, if the largest is this: by its tolerance, and by its error bar.
+
+    Whatever accuses it, in the end each entry is judged by itself.
+    """
+    tolerances, blocks = ledger.tolerances, ledger.problem.inputs.blocks
+    of_row = float(tolerances.row_rtol.max(initial=0.0))
+    return [
+        tolerances.most_atol(number)
+        + (float(tolerances.rtol[block.slice].max()) + of_row) * largest[number]
+        + float(tolerances.blurred(number).max(initial=0.0))
+        + tolerances.round_off_of_others * max(largest)
+        if block.size
+        else 0.0
+        for number, block in enumerate(blocks)
+    ]
+
+
+def largest_entries(ledger: Ledger) -> list[float]:
+    """The largest entry of each input: bounded by J^T v, or about by J u."""
+    blocks = ledger.problem.inputs.blocks
     if not ledger.questions:
-        return 0.0
+        return [0.0] * len(blocks)
     cotangent, pullback = _even_question(ledger)
-    by_column = float(np.abs(pullback[block.slice]).max(initial=0.0)) / float(np.abs(cotangent).min())
     value = ledger.survey.value[np.isfinite(ledger.survey.value)]
-    by_row = float(np.abs(value).max(initial=0.0)) / float(np.abs(ledger.direction[block.slice]).max())
-    # any sum may have cancelled by chance
-    others = [float(np.abs(g[block.slice]).max(initial=0.0)) / float(np.abs(v).max()) for v, g in ledger.questions]
-    largest = max(by_column, by_row, *others)
-    tolerances = ledger.tolerances
-    relative = float(tolerances.rtol[block.slice].max()) + float(tolerances.row_rtol.max(initial=0.0))
-    number = ledger.problem.inputs.blocks.index(block)
-    return tolerances.most_atol(number) + relative * largest + float(tolerances.blurred(number).max(initial=0.0))
+    most, least = float(np.abs(value).max(initial=0.0)), float(np.abs(cotangent).min())
+    largest: list[float] = []
+    for block in blocks:
+        by_column = float(np.abs(pullback[block.slice]).max(initial=0.0)) / least
+        by_row = most * math.sqrt(block.size) / (norm(ledger.direction[block.slice]) or 1.0)
+        # any sum may have cancelled by chance
+        others = [float(np.abs(g[block.slice]).max(initial=0.0)) / float(np.abs(v).max()) for v, g in ledger.questions]
+        largest.append(max(by_column, by_row, *others) if block.size else 0.0)
+    return largest
 
 
 def _even_question(ledger: Ledger) -> tuple[Vector, Vector]:

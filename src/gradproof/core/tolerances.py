@@ -77,6 +77,12 @@ class Tolerances:
         """The largest absolute tolerance of any output with one of the input blocks."""
         return float(self._atol[:, number if self._atol.size > 1 else 0].max())
 
+    @property
+    def round_off_of_others(self) -> float:
+        """The part of the largest entry of all pairs that is excused in every pair, in low precision."""
+        problem = self._stencil.problem
+        return ENTRY_ROUND_OFF * max(problem.inputs.coarsest_eps, problem.outputs.finest_eps) if self._low else 0.0
+
     def atol(self, rows: Places, columns: Places) -> Matrix:
         """The absolute tolerance of every one of these outputs with every one of these inputs; may be one number."""
         return self._numeric.spread(self._atol, rows, columns)

@@ -307,8 +307,12 @@ class Comparer:
         return explained[-1], self._deviations(explained)
 
     def _excusing(self, made: Comparison) -> Comparison:
-        """The comparison with what would excuse a difference, as one pair of neighbours shows it: others do more."""
-        return self.responding(made, pairs=1, more=_MORE)
+        """The comparison with what would excuse a difference, as one pair of neighbours shows it: others do more.
+
+        Of outputs that are others in the two precisions nothing would be said.
+        """
+        found = self.responding(made, pairs=1, more=_MORE)
+        return found if self._alike(made).all() else dataclasses.replace(found, spread=np.full_like(made.low, np.inf))
 
     def _where_alike(self, made: Comparison) -> Comparison:
         """The comparison without the outputs that are others in the two precisions: so may their derivatives be.
@@ -316,6 +320,15 @@ class Comparer:
         An index that was rounded, a random number of another precision, the winner of a tie. What the low precision
         can hold to the last bit (a number that was picked, not computed) must be the same to the last bit.
         """
+        alike = self._alike(made)
+        if alike.all() or not alike.any():
+            return made
+        if self.mode is Mode.REVERSE:
+            return self.compare(np.where(alike, made.question, 0.0))
+        return dataclasses.replace(made, low=np.where(alike, made.low, made.wide))
+
+    def _alike(self, made: Comparison) -> Flags:
+        """Which outputs are the same in both precisions."""
         wide, twin = self.wide.problem.value, self.low.asks(Twin)
         size = np.abs(wide)
         for block in self.wide.problem.outputs.blocks:
@@ -323,12 +336,7 @@ class Comparer:
             part += 0.1 * norm(part) / math.sqrt(len(part) or 1)
         with np.errstate(invalid="ignore"):
             alike = (np.abs(twin.value - wide) <= max(FACTOR * self.eps, made.allowance.factor) * size) | (size == 0.0)
-        alike &= (rounded(self.low.problem.outputs, wide) != wide) | (twin.value == wide)
-        if alike.all() or not alike.any():
-            return made
-        if self.mode is Mode.REVERSE:
-            return self.compare(np.where(alike, made.question, 0.0))
-        return dataclasses.replace(made, low=np.where(alike, made.low, made.wide))
+        return alike & ((rounded(self.low.problem.outputs, wide) != wide) | (twin.value == wide))
 
     def _deviations(self, made: list[Comparison]) -> list[Deviation]:
         """What two questions accuse after all: elements that both do, or blocks that are off as a whole."""
