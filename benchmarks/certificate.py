@@ -1,16 +1,19 @@
 """Whether a certificate is true, and whether it is idle.
 
     python benchmarks/certificate.py --jobs 2
-    python benchmarks/certificate.py --trials 2000 --json numbers.json
+    python benchmarks/certificate.py --trials 2000 --minutes 10 --json numbers.json
     python benchmarks/certificate.py --function "sin, 300" --trials 50
 
 A report says how large an error of a lone entry would have been noticed. For each function of
 `certified_functions.py`, a right derivative is checked first. Then 1.2 times what its report says is added to one entry
 of the Jacobian, at random, and the check of the same seed must be a FAIL: a trial. An entry is drawn in two ways in
-turn: among all, and among those of a random row that are not zero. A trial that ends otherwise is *missed*; those among
-them that are INCONCLUSIVE are counted apart too, in brackets. Not counted as missed, but as *rounded*, is an error of
-which the precision of the gradient leaves less than the certificate. Where the report claims nothing (an infinite
-number) there is no trial: *no claim*.
+turn: among all, and among those of a random row that are not zero. In low precision half of the errors are there only
+while the inputs are, and not in float64, in which the function is checked too. A trial that ends otherwise is *missed*;
+those among them that are INCONCLUSIVE are counted apart too, in brackets. Not counted as missed, but as *rounded*, is
+an error of which the precision of the gradient leaves less than the certificate. Where the report claims nothing (an
+infinite number) there is no trial: *no claim*. Points are taken by turns, one of each function, and only the property
+`jacobian` is examined. A function that has used up its share of the minutes has no more turns; the others go on until
+there are enough trials.
 
 A certificate is *idle* if much smaller errors are caught. For some seeds the smallest error that a check catches is
 found by bisection; the median of its ratio to the certificate should not be below 1/20. It is *hollow* if the check
@@ -23,9 +26,12 @@ from __future__ import annotations
 import argparse
 import collections
 import contextlib
+import dataclasses
+import itertools
 import json
 import math
 import multiprocessing
+import os
 import signal
 import statistics
 import time
@@ -46,7 +52,9 @@ from gradproof import Report, Verdict
 FACTOR = 1.2
 IDLE = 1 / 20
 # Errors planted for one point and one seed of the check.
-PLANTS = 6
+PLANTS = 8
+# Every function has so many turns, whatever they cost.
+TURNS = 3
 # The bisection goes down in at most this many steps of a square root of two, to a thousandth of what must be caught.
 DEEPEST = 20
 SECONDS = 120.0
@@ -70,29 +78,6 @@ def at_most(seconds: float) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-class Lone(torch.autograd.Function):
-    """An output as it is; its backward adds `error` times the cotangent's element j to element i of an input's."""
-
-    generate_vmap_rule = True
-
-    @staticmethod
-    def forward(output: Tensor, x: Tensor, j: int, i: int, error: float) -> Tensor:
-        return output.clone()
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        _, x, ctx.j, ctx.i, ctx.error = inputs
-        ctx.shape, ctx.dtype = x.shape, x.dtype
-
-    @staticmethod
-    def backward(ctx: Any, *cotangents: Tensor) -> Any:
-        (cotangent,) = cotangents
-        here = torch.zeros(ctx.shape.numel(), dtype=ctx.dtype)
-        here[ctx.i] = 1
-        extra = (ctx.error * cotangent.reshape(-1)[ctx.j].double()).to(ctx.dtype)
-        return cotangent, (here * extra).view(ctx.shape), None, None, None
-
-
 @dataclass(frozen=True)
 class Plant:
     """An error of one entry: of an element of one output with respect to one of an input."""
@@ -102,22 +87,31 @@ class Plant:
     j: int
     i: int
     error: float
+    low: bool = False
+    """Whether it is there only while the input is of a low precision, and not in float64."""
 
-    def into(self, function: Function) -> Function:
-        """The function with this error in its derivative."""
+    def into(self, function: Function, like: Tensor) -> Function:
+        """The function with this error in its derivative; `like` its output."""
+        here = torch.zeros(like.numel(), dtype=like.dtype)
+        here[self.j] = 1
 
         def spoiled(*inputs: Tensor) -> tuple[Tensor, ...]:
             results = as_tuple(function(*inputs))
-            wrong = Lone.apply(results[self.output], inputs[self.input], self.j, self.i, self.error)
+            if self.low and inputs[self.input].dtype is torch.float64:
+                return results
+            result, x = results[self.output], inputs[self.input].reshape(-1)[self.i]
+            nothing = self.error * (x - x.detach())  # which has a derivative
+            wrong = result + here.view(result.shape) * nothing.to(result.dtype)
             return (*results[: self.output], wrong, *results[self.output + 1 :])
 
         return spoiled
 
     def times(self, factor: float) -> Plant:
-        return Plant(self.output, self.input, self.j, self.i, factor * self.error)
+        return dataclasses.replace(self, error=factor * self.error)
 
     def __str__(self) -> str:
-        return f"output {self.output} element {self.j}, input {self.input} element {self.i}, error {self.error:.3e}"
+        where = f"output {self.output} element {self.j}, input {self.input} element {self.i}"
+        return f"{where}, error {self.error:.3e}{' in low precision only' if self.low else ''}"
 
 
 def as_tuple(result: Any) -> tuple[Tensor, ...]:
@@ -154,12 +148,16 @@ class Subject:
         if nonzero:
             filled = row(self.function, self.inputs, output, j, input_).nonzero().view(-1)
             i = int(filled[self.below(len(filled))]) if len(filled) else i
-        return Plant(output, input_, j, i, 1.0 - 2.0 * self.below(2))
+        low = self.inputs[input_].dtype is not torch.float64 and bool(self.below(2))
+        return Plant(output, input_, j, i, 1.0 - 2.0 * self.below(2), low)
+
+    def spoiled(self, plant: Plant) -> Function:
+        return plant.into(self.function, self.outputs[plant.output])
 
     def check(self, plant: Plant) -> Report:
         with at_most(SECONDS):
             return gradproof.check(
-                plant.into(self.function), self.inputs, modes="reverse", seed=self.seed, **self.given
+                self.spoiled(plant), self.inputs, properties="jacobian", modes="reverse", seed=self.seed, **self.given
             )
 
     def verdict(self, plant: Plant) -> str:
@@ -175,7 +173,7 @@ class Subject:
 
     def left(self, plant: Plant) -> float:
         """What the precision of the gradient leaves of an error."""
-        wrong = row(plant.into(self.function), self.inputs, plant.output, plant.j, plant.input)
+        wrong = row(self.spoiled(plant), self.inputs, plant.output, plant.j, plant.input)
         return float((wrong - self.row(plant)).abs()[plant.i])
 
 
@@ -235,6 +233,7 @@ def examine(name: str, seed: int, plants: int, bisect: bool) -> Outcome:
     except (Exception, TooLongError) as error:
         outcome.verdicts[type(error).__name__] += 1
         outcome.events.append(f"{name}, seed {seed}: the right one: {type(error).__name__}: {first_line(str(error))}")
+        outcome.seconds = time.perf_counter() - started
         return outcome
     outcome.verdicts[report.verdict.name] += 1
     if report.verdict is not Verdict.PASS:
@@ -297,17 +296,22 @@ def quiet() -> None:
     warnings.simplefilter("ignore")
 
 
-def survey(names: list[str], trials: int, seeds: int, jobs: int) -> Iterator[Outcome]:
-    """Parts of the outcomes, as they come: points by turns, so that the processes end together."""
-    each = math.ceil(trials / len(names))
-    work = [
-        (name, seed, min(PLANTS, each - start), seed < seeds)
-        for seed, start in enumerate(range(0, each, PLANTS))
-        for name in names
-    ]
+def survey(names: list[str], trials: int, seeds: int, jobs: int, minutes: float) -> Iterator[Outcome]:
+    """Parts of the outcomes, as they come: a turn is one point of each function that has not used up its share."""
+    share, left = 60.0 * minutes * jobs / len(names), trials
+    spent: collections.Counter[str] = collections.Counter()
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(jobs, mp_context=context, initializer=quiet) as pool:
-        yield from (done.result() for done in as_completed([pool.submit(examine, *item) for item in work]))
+        for turn in itertools.count():
+            asked = [name for name in names if turn < TURNS or spent[name] < share]
+            plants = min(PLANTS, math.ceil(left / len(asked))) if asked else 0
+            if plants <= 0:
+                return
+            for done in as_completed([pool.submit(examine, name, turn, plants, turn < seeds) for name in asked]):
+                part = done.result()
+                spent[part.name] += part.seconds
+                left -= part.trials
+                yield part
 
 
 def line(outcome: Outcome) -> str:
@@ -347,10 +351,18 @@ def totals(outcomes: list[Outcome]) -> str:
     )
 
 
+def write(outcomes: list[Outcome], path: str) -> None:
+    """Whole or not at all, since a run may be stopped."""
+    with open(f"{path}.part", "w", encoding="utf-8") as file:
+        json.dump([vars(outcome) for outcome in outcomes], file, indent=2)
+    os.replace(f"{path}.part", path)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description="errors planted just above what a report says would be noticed")
     parser.add_argument("--trials", type=int, default=20_000, help="errors planted in all (default 20000)")
     parser.add_argument("--seeds", type=int, default=3, help="points of each function for the bisection (default 3)")
+    parser.add_argument("--minutes", type=float, default=40.0, help="of all functions, about (default 40)")
     parser.add_argument("--jobs", type=int, default=2, help="processes (default 2)")
     parser.add_argument("--function", action="append", default=[], help="only this function; may be repeated")
     parser.add_argument("--kind", action="append", default=[], help="only functions of this kind; may be repeated")
@@ -366,15 +378,14 @@ def main() -> int:
         parser.error("there is no such function: see benchmarks/certified_functions.py")
     started = time.monotonic()
     outcomes = {case.name: Outcome(case.name, case.kind) for case in wanted}
-    for part in survey(list(outcomes), arguments.trials, arguments.seeds, arguments.jobs):
+    for part in survey(list(outcomes), arguments.trials, arguments.seeds, arguments.jobs, arguments.minutes):
         outcomes[part.name] += part
+        if arguments.json:
+            write(list(outcomes.values()), arguments.json)
         for event in part.events:
             print(event, flush=True)
     rows = list(outcomes.values())
     print(f"\n{table(rows)}\n\n{totals(rows)}\n{(time.monotonic() - started) / 60:.1f} minutes")
-    if arguments.json:
-        with open(arguments.json, "w", encoding="utf-8") as file:
-            json.dump([vars(outcome) for outcome in rows], file, indent=2)
     return int(any(outcome.missed or outcome.accused for outcome in rows))
 
 

@@ -237,7 +237,7 @@ def noise() -> None:
     of_normal("bfloat16 RMS norm, float32 inside", kind, rms_norm, (6, 32), 32, dtype=brain)
     of_normal("rounded to 1e-6, straight through", kind, lambda x: straight_through(x.sin(), 1e-6), 100)
     of_normal("rounded to 1e-4, straight through", kind, lambda x: straight_through(x.sin(), 1e-4), 1000)
-    of_uniform("root by bisection to 1e-7", kind, lambda x: Root.apply(x, 1e-7), 40, 0.5, 2.0)
+    of_uniform("root by bisection to 1e-7", kind, lambda x: Root.apply(x, 1e-7), 12, 0.5, 2.0)
 
     def fixed_point(s: Source) -> Drawn:
         return lambda x, w: FixedPoint.apply(x, w, 1e-8), (s.normal(12), 0.1 * s.normal(12, 12))

@@ -138,3 +138,133 @@ def test_no_certificate_is_below_what_would_have_been_excused(function: Any, dty
     assert report.certificate is not None
     ((_, smallest),) = report.certificate.smallest
     assert not report.ok or smallest >= error
+
+
+class Settling(torch.autograd.Function):
+    """z = tanh(W z + x) by iteration, which stops at a tolerance; the derivative is the implicit one, with an error."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, weight: torch.Tensor, error: torch.Tensor) -> torch.Tensor:
+        z, change = torch.zeros_like(x), 1.0
+        while change > 1e-8:
+            following = torch.tanh(weight @ z + x)
+            change, z = float((following - z).abs().max()), following
+        ctx.save_for_backward(z, weight, error)
+        return z
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        z, weight, error = ctx.saved_tensors
+        slope = 1 - z * z
+        matrix = torch.eye(len(z), dtype=z.dtype) - slope[:, None] * weight
+        return slope * torch.linalg.solve(matrix.T, grads[0]) + grads[0] @ error, None, None
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_jumps_of_a_solver_excuse_no_lone_entry(seed: int) -> None:
+    """They are beside the point, in all entries alike; of a right derivative they are not even measured."""
+    x, weight = numbers(12, seed=seed), 0.1 * numbers(12, 12, seed=100 + seed).detach()
+    error = torch.zeros(12, 12, dtype=torch.float64)
+
+    def report(size: float) -> Any:
+        error[4, 7] = size
+        function = lambda x: Settling.apply(x, weight, error)  # noqa: E731
+        return check(function, x, properties="jacobian", modes="reverse", rtol=1e-4, atol=1e-6)
+
+    right = report(0.0)
+    assert right.verdict is Verdict.PASS
+    ((_, size),) = right.certificate.smallest
+    wrong = report(1.2 * size)
+    assert wrong.verdict is Verdict.FAIL
+    assert (wrong.findings[0].output_element, wrong.findings[0].input_element) == ((4,), (7,))
+
+
+def spoiled(function: Any, output: int, input_: int, error: float, only: torch.dtype | None = None) -> Any:
+    """A function of one input, with an error of one entry; perhaps only where the input is of one dtype."""
+
+    def wrong(x: torch.Tensor) -> torch.Tensor:
+        y, moved = function(x), x[input_] - x[input_].detach()
+        if only not in (None, x.dtype):
+            return y
+        return y + (torch.arange(len(y)) == output) * (error * moved).to(y.dtype)
+
+    return wrong
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_in_noise_the_certificate_knows_the_bars_of_the_ladder(seed: int) -> None:
+    """Entries that agree at first sight are not measured; one that does not is, and its error bar excuses it."""
+
+    def rounding(x: torch.Tensor) -> torch.Tensor:
+        return x.bfloat16().sin().double()
+
+    x = numbers(50, seed=seed)
+    right = check(rounding, x, properties="jacobian", modes="reverse", seed=seed)
+    assert right.verdict is Verdict.PASS
+    assert right.certificate is not None
+    ((_, size),) = right.certificate.smallest
+    for place in (3, 17, 41):
+        wrong = spoiled(rounding, place, place, 1.2 * size)
+        assert check(wrong, x, properties="jacobian", modes="reverse", seed=seed).verdict is Verdict.FAIL
+
+
+@pytest.mark.parametrize("everywhere", [True, False])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16], ids=str)
+def test_what_is_wrong_in_one_precision_only_is_certified_too(dtype: torch.dtype, everywhere: bool) -> None:
+    """There rounding excuses more than the float64 twin does, and what exceeds that by little is not called wrong."""
+    weights = numbers(9, 12, seed=4).detach().to(dtype)
+
+    def mixed(x: torch.Tensor) -> torch.Tensor:
+        return weights @ x.sin()
+
+    x = numbers(12, seed=1, dtype=dtype)
+    right = check(mixed, x, properties="jacobian", modes="reverse")
+    assert right.verdict is Verdict.PASS
+    assert right.certificate is not None
+    ((_, size),) = right.certificate.smallest
+    for output, input_ in ((0, 0), (5, 3), (8, 11)):
+        wrong = spoiled(mixed, output, input_, 1.2 * size, None if everywhere else dtype)
+        assert check(wrong, x, properties="jacobian", modes="reverse").verdict is Verdict.FAIL
+
+
+@pytest.mark.parametrize("given", [{}, {"rtol": 1e-3, "atol": 1e-5}], ids=["no tolerances", "tolerances"])
+def test_forward_mode_alone_knows_what_its_tolerance_excuses(given: Any) -> None:
+    class Sine(torch.autograd.Function):
+        @staticmethod
+        def forward(x: torch.Tensor, error: float) -> torch.Tensor:
+            return x.sin()
+
+        @staticmethod
+        def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+            ctx.save_for_forward(inputs[0])
+            ctx.error = inputs[1]
+
+        @staticmethod
+        def jvp(ctx: Any, *tangents: Any) -> Any:
+            slope = ctx.saved_tensors[0].cos()
+            return (slope + ctx.error * (torch.arange(len(slope)) == 7)) * tangents[0]
+
+    def report(error: float) -> Any:
+        return check(lambda x: Sine.apply(x, error), numbers(50), modes="forward", properties="jacobian", **given)
+
+    right = report(0.0)
+    ((_, size),) = right.certificate.smallest
+    assert right.verdict is Verdict.PASS
+    assert report(1.2 * size).verdict is Verdict.FAIL
+    assert report(0.01 * size).verdict is Verdict.PASS, "it is not idle"
+
+
+@pytest.mark.parametrize("place", [3, 5])
+def test_a_lone_entry_that_only_noise_lets_see_is_wrong(place: int) -> None:
+    """Between two steps of a staircase nothing can be judged; with its width known, one entry sticks out."""
+
+    def stairs(x: torch.Tensor) -> torch.Tensor:
+        return x.sin() + (torch.round(x.sin() / 1e-7) * 1e-7 - x.sin()).detach()
+
+    x = numbers(12, seed=2)
+    right = check(stairs, x, properties="jacobian", modes="reverse")
+    assert right.verdict is Verdict.PASS
+    assert right.certificate is not None
+    ((_, size),) = right.certificate.smallest
+    wrong = spoiled(stairs, place, place, 1.2 * size)
+    assert check(wrong, x, properties="jacobian", modes="reverse").verdict is Verdict.FAIL

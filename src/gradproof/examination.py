@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Sequence
 
+from gradproof.core.company import sticks_out
 from gradproof.core.cost import BudgetExhausted
 from gradproof.core.investigation import Investigation
 from gradproof.core.noise import finds_noise
@@ -40,7 +42,7 @@ def examined(
             may_be_noise = each.depends_on_noise and options.precision is None
             while found and may_be_noise and _is_noise(investigation, options, found):
                 again = [item for item in each.examine(investigation, options) if not isinstance(item, Pause)]
-                if _worst(again) > _worst(found):  # it was no noise
+                if _worst(again) > _worst(found) and not _are_lone(investigation, _doubts(again)):  # it was no noise
                     investigation.take_as(investigation.made)
                     break
                 found = again
@@ -64,10 +66,14 @@ def _until_pause(examined: Iterator[Finding | Seen | Note | Pause], found: list[
 
 
 def _is_noise(investigation: Investigation, options: Options, found: Sequence[Finding | Seen | Note]) -> bool:
-    """Whether something is about to be reported that noise of the function, which is seen, may explain."""
-    doubts = [each for each in found if isinstance(each, Finding) and each.status in _DOUBTS]
+    """Whether something is about to be reported that noise of the function, which is seen, may explain.
+
+    It does not explain a lone entry among others that agree.
+    """
+    doubts = _doubts(found)
     slight = all(map(_is_slight, doubts)) and not _are_few(doubts, options)
-    return bool(doubts) and finds_noise(investigation, slight=slight)
+    lone = functools.cache(functools.partial(_are_lone, investigation, doubts))
+    return bool(doubts) and finds_noise(investigation, slight=slight, unless=lone)
 
 
 def _are_few(doubts: Sequence[Finding], options: Options) -> bool:
@@ -78,6 +84,25 @@ def _are_few(doubts: Sequence[Finding], options: Options) -> bool:
         and doubt.wrong <= (1.0 - NOISY_SHARE) * doubt.entries[0].output.block.size
         for doubt in doubts
     )
+
+
+def _doubts(found: Sequence[Finding | Seen | Note]) -> list[Finding]:
+    return [each for each in found if isinstance(each, Finding) and each.status in _DOUBTS]
+
+
+def _are_lone(investigation: Investigation, doubts: list[Finding]) -> bool:
+    """Whether all that is in doubt is a wrong entry, or one for each mode, that sticks out among others."""
+    return all(_sticks_out(investigation, doubt) for doubt in doubts)
+
+
+def _sticks_out(investigation: Investigation, finding: Finding) -> bool:
+    """Whether a finding is of one wrong element, with others beside it that agree far more closely."""
+    places = {(entry.output.block, entry.output.element, entry.input.element) for entry in finding.entries}
+    if finding.status is not Status.WRONG or finding.wrong > len(finding.entries) or len(places) != 1:
+        return False
+    worst = finding.entries[0]
+    assert finding.mode is not None, "an entry is of a mode"
+    return sticks_out(investigation, finding.mode, (worst.output, worst.input), worst.numeric, worst.difference)
 
 
 def _worst(found: Sequence[Finding | Seen | Note]) -> int:

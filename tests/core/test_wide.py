@@ -61,8 +61,8 @@ def test_round_off_is_cleared_with_two_questions_of_each(eps: float, mode: Mode)
     case = sines(eps)
     last, deviations = compared(case, mode)
     assert deviations == []
-    assert last.smallest(case.problem.inputs.blocks)[0] < max(32 * eps, 3e-4) * 2
-    assert case.cost.vjps + case.cost.jvps <= 5
+    assert last.smallest(case.problem.inputs.blocks)[0] < max(32 * eps, 3e-4) * 8
+    assert case.cost.vjps + case.cost.jvps <= 7  # two of them for the certificate
 
 
 def place(k: int, value: float) -> Callable[[Any], Any]:

@@ -50,16 +50,16 @@ def test_a_right_gradient_of_many_elements_has_no_finding_and_costs_little(dtype
     assert findings(found) == []
     assert sum(isinstance(each, Seen) for each in found) == 2
     assert asked.cost.evaluations <= 12
-    assert asked.cost.vjps <= 8
+    assert asked.cost.vjps <= 9  # two of them for the certificate
 
 
-def test_layer_norm_costs_about_ten_evaluations_and_six_vjps() -> None:
+def test_layer_norm_costs_about_ten_evaluations_and_eight_vjps() -> None:
     inputs = [numbers(8, 64, dtype=torch.bfloat16), *(numbers(64, dtype=torch.bfloat16, seed=k) for k in (1, 2))]
     asked = case(lambda x, w, b: torch.nn.functional.layer_norm(x, (64,), w, b), *inputs)
     assert has_twin(asked)
     assert findings(jacobian(asked, PROBES)) == []
     assert asked.cost.evaluations <= 12
-    assert asked.cost.vjps <= 8
+    assert asked.cost.vjps <= 9  # two of them for the certificate
 
 
 SPOILS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {

@@ -8,7 +8,7 @@ import numpy as np
 
 from gradproof.core.investigation import random_probe
 from gradproof.core.ledger import Ledger
-from gradproof.core.norm import parts
+from gradproof.core.norm import norm, parts
 from gradproof.core.precision import MISS
 from gradproof.core.probe import Survey
 from gradproof.core.seen import Seen
@@ -101,18 +101,13 @@ def _short(ledger: Ledger, survey: Survey) -> float:
 
 
 def seen(ledger: Ledger) -> Seen:
-    """The ledger, and what the tolerance would have excused."""
-    smallest: list[float] = []
-    for block in ledger.problem.inputs.blocks:
-        if not block.size:
-            smallest.append(0.0)
-            continue
-        hidden = _hidden(ledger, block)
-        if math.isinf(hidden):  # what is not seen at all needs no question
-            smallest.append(math.inf)
-            continue
-        excused = max(_excused(ledger, block), float(ledger.between_sides[block.slice].max(initial=0.0)))
-        smallest.append(max(hidden, excused))
+    """The ledger, and what would have excused an error that a question had noticed."""
+    blocks = ledger.problem.inputs.blocks
+    smallest = [_hidden(ledger, block) for block in blocks]
+    if all(map(math.isinf, smallest)):  # what is not seen at all needs no question
+        return Seen(tuple(smallest), MISS)
+    for k, (block, allowed) in enumerate(zip(blocks, excused(ledger, largest_entries(ledger)), strict=True)):
+        smallest[k] = max(smallest[k], allowed, float(ledger.between_sides[block.slice].max(initial=0.0)))
     return Seen(tuple(smallest), MISS)
 
 
@@ -122,26 +117,45 @@ def _hidden(ledger: Ledger, block: Block) -> float:
     for part in parts(block.size):
         hidden = np.full(len(range(block.size)[part]), np.inf)
         for survey, error in zip(ledger.surveys, hides, strict=True):
-            with np.errstate(divide="ignore"):
-                hidden = np.fmin(hidden, error / np.abs(survey.direction[block.slice][part]))
+            hidden = np.fmin(hidden, error / np.abs(survey.direction[block.slice][part]))
         largest = max(largest, float(hidden.max()))
     return largest
 
 
-def _excused(ledger: Ledger, block: Block) -> float:
-    """What the largest entry of an input may be off by; that entry is bounded by J^T v, or about by J u."""
+def excused(ledger: Ledger, largest: list[float]) -> list[float]:
+    """What an entry of each input may be off by, if the largest is this: by its tolerance, and by its error bar.
+
+    Whatever accuses it, in the end each entry is judged by itself.
+    """
+    tolerances, blocks = ledger.tolerances, ledger.problem.inputs.blocks
+    of_row = float(tolerances.row_rtol.max(initial=0.0))
+    return [
+        tolerances.most_atol(number)
+        + (float(tolerances.rtol[block.slice].max()) + of_row) * largest[number]
+        + float(tolerances.blurred(number).max(initial=0.0))
+        + tolerances.round_off_of_others * max(largest)
+        if block.size
+        else 0.0
+        for number, block in enumerate(blocks)
+    ]
+
+
+def largest_entries(ledger: Ledger) -> list[float]:
+    """The largest entry of each input: bounded by J^T v, or about by J u."""
+    blocks = ledger.problem.inputs.blocks
     if not ledger.questions:
-        return 0.0
+        return [0.0] * len(blocks)
     cotangent, pullback = _even_question(ledger)
-    by_column = float(np.abs(pullback[block.slice]).max(initial=0.0)) / float(np.abs(cotangent).min())
     value = ledger.survey.value[np.isfinite(ledger.survey.value)]
-    by_row = float(np.abs(value).max(initial=0.0)) / float(np.abs(ledger.direction[block.slice]).max())
-    # any sum may have cancelled by chance
-    others = [float(np.abs(g[block.slice]).max(initial=0.0)) / float(np.abs(v).max()) for v, g in ledger.questions]
-    largest = max(by_column, by_row, *others)
-    tolerances = ledger.tolerances
-    relative = float(tolerances.rtol[block.slice].max()) + float(tolerances.row_rtol.max(initial=0.0))
-    return tolerances.most_atol(ledger.problem.inputs.blocks.index(block)) + relative * largest
+    most, least = float(np.abs(value).max(initial=0.0)), float(np.abs(cotangent).min())
+    largest: list[float] = []
+    for block in blocks:
+        by_column = float(np.abs(pullback[block.slice]).max(initial=0.0)) / least
+        by_row = most * math.sqrt(block.size) / (norm(ledger.direction[block.slice]) or 1.0)
+        # any sum may have cancelled by chance
+        others = [float(np.abs(g[block.slice]).max(initial=0.0)) / float(np.abs(v).max()) for v, g in ledger.questions]
+        largest.append(max(by_column, by_row, *others) if block.size else 0.0)
+    return largest
 
 
 def _even_question(ledger: Ledger) -> tuple[Vector, Vector]:

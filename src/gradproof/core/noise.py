@@ -20,7 +20,7 @@ tolerance may be smooth at the point all the same, and jump beside it: see `jump
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -69,16 +69,19 @@ _CELLS, _ORDER, _SPANS = 64, 6, (0.5, 1.0, 0.25, 2.0)
 _WHOLE = 1e-6
 
 
-def finds_noise(investigation: Investigation, *, slight: bool = False) -> bool:
+def finds_noise(
+    investigation: Investigation, *, slight: bool = False, unless: Callable[[], bool] = lambda: False
+) -> bool:
     """Whether the function is noisier than it was taken to be; from now on it is taken to be as noisy as it is.
 
-    Where what is in doubt is `slight`, jumps beside the point may explain it too.
+    Where what is in doubt is `slight`, jumps beside the point may explain it too. Nothing does `unless`, which is asked
+    where there is noise, or where it costs much to look for it.
     """
     first = investigation.problem is investigation.made
     coarser = investigation.once(measured) if first else None
-    if coarser is None and slight:
+    if coarser is None and slight and not unless():
         coarser = investigation.once(jumping)
-    if coarser is None or coarser is investigation.problem:
+    if coarser is None or coarser is investigation.problem or unless():
         return False
     investigation.take_as(coarser, keep=(measured, jumping))
     return True

@@ -10,6 +10,7 @@ import numpy as np
 from gradproof.core.accusation import CLEARLY, Accusation, Outcome, unexplained
 from gradproof.core.agreement import is_linear
 from gradproof.core.entries import every_entry
+from gradproof.core.hidden import excused, largest_entries
 from gradproof.core.investigation import basis
 from gradproof.core.ledger import Ledger
 from gradproof.core.locate import worst_columns
@@ -19,6 +20,9 @@ from gradproof.core.problem import Mode
 from gradproof.core.seen import Seen
 from gradproof.core.suspects import Judge, Suspects
 from gradproof.core.types import Flags, Vector
+
+# What a sum of entries may have lost by chance of the largest among them, as a factor.
+_CANCELLED = 2.0
 
 
 class Push:
@@ -44,11 +48,23 @@ class Push:
         low &= problem.noise is None or not self._ledger.is_affordable
         return self._agrees() or (low and self._is_within_bars())
 
-    def seen(self) -> Seen:
-        """What could hide in any output, of its smallest coordinate."""
+    def seen(self) -> Seen | None:
+        """What could hide in any output, of its smallest coordinate; and what would have been excused."""
+        ledger = self._ledger
+        if not ledger.options.certify:
+            return None
         gap = np.abs(self._survey.value - self._pushed) + self._bars()
-        worst = float(gap.max(initial=0.0))
-        return Seen((worst / self._ledger.smallest_step,) * len(self._ledger.problem.inputs.blocks), MISS)
+        hidden = float(gap.max(initial=0.0)) / ledger.smallest_step
+        largest = largest_entries(ledger) if ledger.questions else self._largest_entries()
+        return Seen(tuple(max(hidden, allowed) for allowed in excused(ledger, largest)), MISS)
+
+    def _largest_entries(self) -> list[float]:
+        """About the largest entry of each input, where nothing is known of reverse mode: by signs, pushed forward."""
+        ledger = self._ledger
+        signs = np.copysign(1.0, ledger.investigation.draw(ledger.problem.inputs.size, 2))
+        pushed = ledger.investigation.jvp(signs)
+        largest = _CANCELLED * float(np.abs(pushed[np.isfinite(pushed)]).max(initial=0.0))
+        return [largest if block.size else 0.0 for block in ledger.problem.inputs.blocks]
 
     def accusation(self) -> Accusation | None:
         """The output that is furthest from its bars, if any is beyond them."""

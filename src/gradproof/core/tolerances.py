@@ -6,13 +6,16 @@ import functools
 
 import numpy as np
 
-from gradproof.core.ladder import Tolerance
+from gradproof.core.ladder import Tolerance, rungs
 from gradproof.core.options import Options
 from gradproof.core.precision import DERIVATIVE_ROUND_OFF, DOUBLE, ENTRY_ROUND_OFF, NEGLIGIBLE, WIDEST_BAR, default_rtol
 from gradproof.core.scales import PairScales, Places, of_blocks
 from gradproof.core.space import Space, alike
 from gradproof.core.stencil import Stencil
 from gradproof.core.types import Indices, Matrix, Vector
+
+# An error bar of two rungs, in units of the round-off of the finer one: twice what the two differ by, and that itself.
+_BARS = 3.0
 
 
 class Tolerances:
@@ -73,6 +76,12 @@ class Tolerances:
         """The largest absolute tolerance of any output with one of the input blocks."""
         return float(self._atol[:, number if self._atol.size > 1 else 0].max())
 
+    @property
+    def round_off_of_others(self) -> float:
+        """The part of the largest entry of all pairs that is excused in every pair, in low precision."""
+        problem = self._stencil.problem
+        return ENTRY_ROUND_OFF * max(problem.inputs.coarsest_eps, problem.outputs.finest_eps) if self._low else 0.0
+
     def atol(self, rows: Places, columns: Places) -> Matrix:
         """The absolute tolerance of every one of these outputs with every one of these inputs; may be one number."""
         return self._numeric.spread(self._atol, rows, columns)
@@ -129,15 +138,25 @@ class Tolerances:
 
     def widest(self, number: int) -> float:
         """What the largest entry seen, of any output and of one of the input blocks, would be excused."""
-        inputs, outputs = self._stencil.problem.inputs, self._stencil.problem.outputs
-        block = inputs.blocks[number]
+        outputs, block = self._stencil.problem.outputs, self._stencil.problem.inputs.blocks[number]
         if not block.size:
             return 0.0
         relative = float(self.rtol[block.slice].max()) + of_blocks(outputs, self.row_rtol)
-        blur = self._blur[:, number if self._blur.size > 1 else 0]
-        unresolvable = of_blocks(outputs, self.noise) * float(self.unresolvable[block.slice].max()) * blur
         atol = self._atol[:, number if self._atol.size > 1 else 0]
-        return float((atol + relative * self.largest[:, number] + unresolvable).max())
+        return float((atol + relative * self.largest[:, number] + self.blurred(number)).max())
+
+    def blurred(self, number: int) -> Vector:
+        """What round-off excuses of each output with one of the input blocks: what no step sees, and error bars.
+
+        An entry that differs is measured by the ladder, and its error bar excuses more than the tolerance does: that of
+        the two coarsest rungs, where there is noise.
+        """
+        inputs, outputs = self._stencil.problem.inputs, self._stencil.problem.outputs
+        block = inputs.blocks[number]
+        exponents = rungs(float(self._stencil.eps[block.start]))
+        bars = _BARS * 2.0 ** (exponents[1] - exponents[0])
+        blur = self._blur[:, number if self._blur.size > 1 else 0]
+        return of_blocks(outputs, self.noise) * float(self.unresolvable[block.slice].max()) * (blur + bars)
 
     @property
     def one_step_is_sharp(self) -> bool:

@@ -33,6 +33,8 @@ ELEMENT, FACTOR = 16.0, 4.0
 # Neighbours that show how a derivative responds to rounding: how many pairs (to either side, so that a tie is broken
 # both ways), how far in eps, and how far the low precision may go beyond what these few showed.
 _PAIRS, _NEARBY, _BEYOND = 3, 2.0, 4.0
+# How much more all of them may show than one pair.
+_MORE = 2.0
 # Integers below this are labels, where an input holds nothing else.
 _LABELS = 16.0
 # What exceeds all explanations by this factor is wrong without a pattern: no zeros, no common factor.
@@ -157,8 +159,8 @@ class Comparison:
         return not (self.accused.any() or any(map(self.is_scaled, self.space.blocks)))
 
     def smallest(self, blocks: tuple[Block, ...]) -> tuple[float, ...]:
-        """What would have been noticed of a lone entry that the question asks for with weight 1, by block."""
-        gap = self.allowed + np.where(np.isfinite(self.off), self.off, np.inf)
+        """What would have been called wrong of a lone entry that the question asks for with weight 1, by block."""
+        gap = _GROSS * self.allowed + np.where(np.isfinite(self.off), self.off, np.inf)
         return tuple(float(gap[block.slice].max(initial=0.0)) for block in blocks)
 
 
@@ -222,8 +224,11 @@ class Comparer:
         """For random signs."""
         return self.compare(np.copysign(1.0, random_probe(self.asked.size, self.low.seed + number)))
 
-    def responding(self, made: Comparison) -> Comparison:
-        """The same comparison, knowing how the wide side responds to what the low precision rounds."""
+    def responding(self, made: Comparison, pairs: int = _PAIRS, more: float = 1.0) -> Comparison:
+        """The same comparison, knowing how the wide side responds to what the low precision rounds.
+
+        `more`: how much more other neighbours may show than these few.
+        """
         elsewhere = self.wide.problem.capability(Elsewhere)
         if elsewhere is None:
             return made
@@ -231,8 +236,8 @@ class Comparer:
         generator = np.random.default_rng(self.low.seed + 17)
         spread, shift, turn = np.zeros(self.answered.size), np.zeros(0), np.zeros(0)
         factors = {block.start: 0.0 for block in self.answered.blocks}
-        for pair in range(2 * _PAIRS):
-            if pair % 2 == 0:
+        for number in range(2 * pairs):
+            if number % 2 == 0:
                 shift = eps * generator.uniform(-1.0, 1.0, len(self.wide.problem.point)) * self._is_rounded()
                 turn = eps * generator.uniform(-1.0, 1.0, len(made.question))
             shift = -shift
@@ -247,7 +252,7 @@ class Comparer:
         for block in self.answered.blocks:
             size = norm(made.wide[block.slice])
             factors[block.start] += norm(dust[block.slice]) / size if size else 0.0
-        return dataclasses.replace(made, spread=spread + dust, spread_factor=factors)
+        return dataclasses.replace(made, spread=more * spread + dust, spread_factor=factors)
 
     def _dust(self, made: Comparison) -> Vector:
         """Round-off of what is zero but for that, like the gradient of a bias in front of a batch norm.
@@ -294,12 +299,20 @@ class Comparer:
         """The last comparison, for random signs; and what is off."""
         first, second = self.shared(), self.signs(2)
         if first.is_clean and second.is_clean:
-            return second, []
+            return self._excusing(second) if self.options.certify else second, []
         made = [self._where_alike(each) for each in (first, second, self.signs(3))]
         if sum(each.is_clean for each in made) >= 2:
             return max(made[1:], key=lambda each: not each.is_clean), []
         explained = [self.responding(each) for each in made if not each.is_clean]
         return explained[-1], self._deviations(explained)
+
+    def _excusing(self, made: Comparison) -> Comparison:
+        """The comparison with what would excuse a difference, as one pair of neighbours shows it: others do more.
+
+        Of outputs that are others in the two precisions nothing would be said.
+        """
+        found = self.responding(made, pairs=1, more=_MORE)
+        return found if self._alike(made).all() else dataclasses.replace(found, spread=np.full_like(made.low, np.inf))
 
     def _where_alike(self, made: Comparison) -> Comparison:
         """The comparison without the outputs that are others in the two precisions: so may their derivatives be.
@@ -307,6 +320,15 @@ class Comparer:
         An index that was rounded, a random number of another precision, the winner of a tie. What the low precision
         can hold to the last bit (a number that was picked, not computed) must be the same to the last bit.
         """
+        alike = self._alike(made)
+        if alike.all() or not alike.any():
+            return made
+        if self.mode is Mode.REVERSE:
+            return self.compare(np.where(alike, made.question, 0.0))
+        return dataclasses.replace(made, low=np.where(alike, made.low, made.wide))
+
+    def _alike(self, made: Comparison) -> Flags:
+        """Which outputs are the same in both precisions."""
         wide, twin = self.wide.problem.value, self.low.asks(Twin)
         size = np.abs(wide)
         for block in self.wide.problem.outputs.blocks:
@@ -314,17 +336,11 @@ class Comparer:
             part += 0.1 * norm(part) / math.sqrt(len(part) or 1)
         with np.errstate(invalid="ignore"):
             alike = (np.abs(twin.value - wide) <= max(FACTOR * self.eps, made.allowance.factor) * size) | (size == 0.0)
-        alike &= (rounded(self.low.problem.outputs, wide) != wide) | (twin.value == wide)
-        if alike.all() or not alike.any():
-            return made
-        if self.mode is Mode.REVERSE:
-            return self.compare(np.where(alike, made.question, 0.0))
-        return dataclasses.replace(made, low=np.where(alike, made.low, made.wide))
+        return alike & ((rounded(self.low.problem.outputs, wide) != wide) | (twin.value == wide))
 
     def _deviations(self, made: list[Comparison]) -> list[Deviation]:
         """What two questions accuse after all: elements that both do, or blocks that are off as a whole."""
         guilty = np.sum([each.accused for each in made], axis=0) >= 2
-        last = made[-1]
         found: list[Deviation] = []
         for block in self.answered.blocks:
             elements = np.flatnonzero(guilty[block.slice]) + block.start
@@ -332,7 +348,8 @@ class Comparer:
             if scaled:
                 elements = np.arange(block.start, block.stop)
             if len(elements):
-                found.append(self._deviation(block, elements, last, scaled))
+                clearest = max(made, key=lambda each: float((each.off / each.allowed)[elements].max()))
+                found.append(self._deviation(block, elements, clearest, scaled))
         return found
 
     def _deviation(self, block: Block, elements: Indices, made: Comparison, scaled: bool) -> Deviation:

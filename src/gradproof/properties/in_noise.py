@@ -76,7 +76,9 @@ def _in_noise(investigation: Investigation, options: Options, compared: Compare)
     status = {each.status for each in found if isinstance(each, Finding)}
     if status == {Status.INCONCLUSIVE} and investigation.problem.outputs.coarsest_eps > HALF_OR_LESS:
         longer = _with_longer_steps(investigation, options, compared)
-        return found if any(isinstance(each, Finding) for each in longer) else longer
+        if any(isinstance(each, Finding) for each in longer):
+            return found
+        return [*longer, *(each for each in found if isinstance(each, Seen))]  # an error must be seen by both
     return found
 
 

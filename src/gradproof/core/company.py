@@ -1,0 +1,90 @@
+"""Noise is no excuse for one entry that sticks out among others.
+
+What a function rounds inside, or where its solver stops, is in all entries of an output more or less, and it is there
+whether the derivative is right or wrong. So where a single entry differs, and others of the same pair agree far more
+closely, noise explains nothing: it would have spoiled these too. Without this rule a check would see less of a wrong
+derivative than of a right one, of which no noise is ever measured, and a certificate would promise too much.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from gradproof.core.investigation import Investigation, basis
+from gradproof.core.precision import DOUBLE
+from gradproof.core.problem import Mode
+from gradproof.core.space import Place
+from gradproof.core.stencil import Stencil
+from gradproof.core.types import Flags, Vector
+from gradproof.core.wide import widened
+
+# Entries that are measured beside the one that differs; the lines (of an output, or of an input in forward mode) that
+# they are looked for in, its own first; and how many of one line, the largest.
+_ENTRIES, _LINES, _OF_LINE = 8, 7, 4
+# One agrees if it differs by no more than this part of what that one does, error bar included.
+_LESS = 0.25
+# A coarse step, relative to the one that screens: what the two differ by is the error bar.
+_COARSE = 4.0
+
+_Entry = tuple[int, int, float]
+"""Output, input and what is claimed."""
+
+
+def sticks_out(
+    investigation: Investigation, mode: Mode, place: tuple[Place, Place], size: float, difference: float
+) -> bool:
+    """Whether most others of the same pair agree far more closely than one entry, at an output and an input.
+
+    That is `difference` off from its `size`; the others must agree more closely in relation to theirs, too. False where
+    there are no others: then nothing is known of what noise does.
+    """
+    wide = investigation.once(widened) if investigation.problem.coarsest_eps > DOUBLE else None
+    investigation = wide or investigation
+    others = list(_others(investigation, mode, *place))[:_ENTRIES]
+    if not others:
+        return False
+    sizes = np.array([abs(claim) for _, _, claim in others])
+    with np.errstate(divide="ignore"):
+        within = _LESS * difference * np.minimum(1.0, sizes / abs(size))
+    return 2 * int(_agree(Stencil(investigation), others, within).sum()) > len(others)
+
+
+def _agree(stencil: Stencil, entries: list[_Entry], within: Vector) -> Flags:
+    """Which entries are seen to be right to within so much, by two steps each."""
+    rows, columns = (np.array([entry[k] for entry in entries]) for k in range(2))
+    claims, step, each = np.array([entry[2] for entry in entries]), stencil.step[columns], np.arange(len(entries))
+    points = np.tile(stencil.problem.point, (4, len(entries), 1))
+    for point, size in zip(points, (1.0, -1.0, _COARSE, -_COARSE), strict=True):
+        point[each, columns] += size * step
+    values = stencil.attempt(points.reshape(-1, len(stencil.problem.point))).reshape(4, len(entries), -1)
+    with np.errstate(all="ignore"):
+        above, below, far, back = values[:, each, rows]
+        fine, coarse = (above - below) / (2.0 * step), (far - back) / (2.0 * _COARSE * step)
+        return np.abs(claims - fine) + np.abs(fine - coarse) + stencil.noise[rows] / step <= within
+
+
+def _others(investigation: Investigation, mode: Mode, output: Place, input_: Place) -> Iterator[_Entry]:
+    """Entries of the pair that are claimed not to be zero, but for that one: of its own line, then of some others."""
+    asked, answered = (output, input_) if mode is Mode.REVERSE else (input_, output)
+    rng = np.random.default_rng(investigation.seed)
+    lines = asked.block.start + rng.permutation(asked.block.size)[: _LINES - 1]
+    for line in dict.fromkeys([asked.coordinate, *lines.tolist()]):
+        claims = _line(investigation, mode, line)
+        filled = answered.block.start + np.flatnonzero(claims[answered.block.slice])
+        largest_first = filled[np.argsort(-np.abs(claims[filled]), kind="stable")]
+        for place in largest_first[:_OF_LINE].tolist():
+            row, column = (line, place) if mode is Mode.REVERSE else (place, line)
+            if (row, column) != (output.coordinate, input_.coordinate) and np.isfinite(claims[place]):
+                yield row, column, float(claims[place])
+
+
+def _line(investigation: Investigation, mode: Mode, line: int) -> Vector:
+    """What is claimed of one output, or along one input."""
+    problem = investigation.problem
+    if mode is Mode.FORWARD:
+        return investigation.jvp(basis(slice(line, line + 1), problem.inputs.size)[0])
+    if investigation.rows is not None:
+        return investigation.rows[line]
+    return investigation.vjp(basis(slice(line, line + 1), problem.outputs.size)[0])
