@@ -6,12 +6,13 @@ from collections.abc import Iterator, Sequence
 
 from gradproof.core.cost import BudgetExhausted
 from gradproof.core.investigation import Investigation
-from gradproof.core.noise import finds_noise
+from gradproof.core.noise import learn_noise
 from gradproof.core.options import Options
 from gradproof.core.precision import SLIGHT
 from gradproof.core.problem import MisshapenGradientError, Mode, OutputChangedError
 from gradproof.core.seen import Note, Seen
 from gradproof.core.status import Status
+from gradproof.properties.by_twin import has_twin
 from gradproof.properties.property import Pause, Property
 from gradproof.results.finding import Finding
 
@@ -37,9 +38,9 @@ def examined(
             if name in paused:
                 waiting.append((name, each, found))
                 continue
-            while each.depends_on_noise and options.precision is None and _is_noise(investigation, found):
+            while each.depends_on_noise and options.precision is None and _learn_noise(investigation, found):
                 again = [item for item in each.examine(investigation, options) if not isinstance(item, Pause)]
-                if _worst(again) > _worst(found):  # it was no noise
+                if _worst(again) > _worst(found) and not has_twin(investigation):  # it was no noise
                     investigation.take_as(investigation.made)
                     break
                 found = again
@@ -62,10 +63,10 @@ def _until_pause(examined: Iterator[Finding | Seen | Note | Pause], found: list[
     return False
 
 
-def _is_noise(investigation: Investigation, found: Sequence[Finding | Seen | Note]) -> bool:
-    """Whether something is about to be reported that noise of the function, which is seen, may explain."""
-    doubts = [each for each in found if isinstance(each, Finding) and each.status in _DOUBTS]
-    return bool(doubts) and finds_noise(investigation, slight=all(map(_is_slight, doubts)))
+def _learn_noise(investigation: Investigation, found: Sequence[Finding | Seen | Note]) -> bool:
+    """Where something is about to be reported that noise may explain, measure it; whether the function is noisy."""
+    doubts = [each for each in found if isinstance(each, Finding) and (each.status in _DOUBTS or _is_odd_kink(each))]
+    return bool(doubts) and learn_noise(investigation, slight=all(map(_is_slight, doubts)))
 
 
 def _worst(found: Sequence[Finding | Seen | Note]) -> int:
@@ -73,6 +74,18 @@ def _worst(found: Sequence[Finding | Seen | Note]) -> int:
 
 
 _DOUBTS = (Status.WRONG, Status.INCONCLUSIVE)
+
+
+def _is_odd_kink(finding: Finding) -> bool:
+    """Whether a derivative at a kink is neither that of a side nor the mean of both: so it is between noisy values."""
+    if finding.status is not Status.KINK:
+        return False
+    for entry in finding.entries:
+        left, right = entry.sides or (entry.analytic, entry.analytic)
+        nearest = min(abs(entry.analytic - value) for value in (left, right, (left + right) / 2.0))
+        if nearest > SLIGHT * abs(right - left):
+            return True
+    return False
 
 
 def _is_slight(finding: Finding) -> bool:

@@ -47,11 +47,16 @@ _STATUSES = tuple(Status)
 def jacobian(investigation: Investigation, options: Options) -> Iterator[Finding | Seen | Note | Pause]:
     """Numeric against analytic, for each mode; one finding for each pair of an output and an input at fault.
 
-    In low precision through the twin, where there is one; else with long segments where shorter steps see nothing.
+    In low precision through the twin, where there is one; else with long segments where shorter steps see nothing. So
+    where a low precision inside was measured.
     """
-    made = investigation.problem is investigation.made
-    if made and options.step is None and investigation.problem.coarsest_eps > DOUBLE:
-        return _in_low_precision(investigation, options)
+    problem, made = investigation.problem, investigation.made
+    if options.step is None and problem.coarsest_eps > DOUBLE:
+        if problem is made:
+            return _in_low_precision(investigation, options)
+        is_of_twin = problem.noise is not None and made.coarsest_eps > DOUBLE  # which is noisy itself
+        if not is_of_twin and has_twin(investigation):
+            return by_twin(investigation, options, _compared)
     return in_noise(investigation, options, _compared)
 
 
