@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from array_problem import DOUBLE, SINGLE, Part, investigation
 
-from gradproof.core.noise import computed_in, learn_noise, is_made_of_steps, measured, staying, told
+from gradproof.core.noise import computed_in, is_made_of_steps, learn_noise, measured, staying, told
 
 x = np.linspace(0.3, 2.1, 24)
 

@@ -23,6 +23,7 @@ from gradproof.core.precision import CONFIDENCE
 from gradproof.core.probe import Accused, Probe, SideSurvey, Survey, probe
 from gradproof.core.problem import Mode
 from gradproof.core.questioning import Questioning
+from gradproof.core.segments import clear
 from gradproof.core.suspects import Judge, Judged, Suspects
 from gradproof.core.types import Vector
 
@@ -85,6 +86,7 @@ class Pursuit:
                 break
         judge = Judge(ledger.stencil, ledger.tolerances)
         judged = judge.judge(Mode.REVERSE, Suspects.accused(found), located=True)
+        clear(ledger.stencil, ledger.tolerances, judged)
         # where no tolerance was given, the certificate knows of none that many small deviations might add up to
         doubt = unexplained(judged, tolerable=ledger.explicit and self._is_tolerable(made))
         if doubt and ledger.precise and rounds:

@@ -26,6 +26,7 @@ from gradproof.core.precision import (
     HALF_OR_LESS,
     ROUGH,
     SHORTEST,
+    least_spacing,
 )
 from gradproof.core.problem import OutputChangedError, Problem
 from gradproof.core.types import Flags, Indices, Matrix, Vector
@@ -46,8 +47,9 @@ class Stencil:
         self.fixed = step is not None
         inputs, outputs, eps = problem.inputs, problem.outputs, problem.evaluates_in or _only(problem)
         self.scale = investigation.scale
-        low = (problem.evaluates_in or problem.coarsest_eps) > HALF_OR_LESS
-        if low or problem.noise is not None:  # smaller steps drown in round-off
+        low = problem.evaluates_in is None and problem.outputs.finest_eps > DOUBLE
+        half = (problem.evaluates_in or problem.coarsest_eps) > HALF_OR_LESS
+        if half or problem.noise is not None:  # smaller steps drown in round-off
             self.scale = np.maximum(self.scale, inputs.typical(problem.point, least=1.0))
         self.noise = outputs.typical(problem.value)
         if eps is None:
@@ -56,6 +58,8 @@ class Stencil:
         else:
             self.eps = np.full(inputs.size, eps)
             self.noise *= EVALUATION_ROUND_OFF * eps
+        if low:
+            np.maximum(self.noise, EVALUATION_ROUND_OFF * least_spacing(problem.outputs.finest_eps), out=self.noise)
         if problem.noise is not None:
             self.noise = problem.noise
         if step is not None:
