@@ -152,10 +152,6 @@ def test_what_stands_in_for_a_parameter_is_one() -> None:
     assert twin_of(problem).inputs.size == 6
 
 
-def test_double_precision_needs_no_other_points() -> None:
-    assert problem_of(torch.sin, numbers(3)).capability(Elsewhere) is None
-
-
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 def test_derivatives_at_another_point(dtype: torch.dtype) -> None:
     x = numbers(4, dtype=dtype)

@@ -18,11 +18,18 @@ import numpy as np
 from gradproof.core.capabilities import Elsewhere
 from gradproof.core.integral import BEYOND, PANELS, lay, rule, vjp_at
 from gradproof.core.investigation import Investigation
-from gradproof.core.precision import DOUBLE, ENTRY_ROUND_OFF, EVALUATION_ROUND_OFF, WIDEST_BAR
+from gradproof.core.precision import (
+    BY_DESIGN,
+    DOUBLE,
+    ENTRY_ROUND_OFF,
+    EVALUATION_ROUND_OFF,
+    WIDEST_BAR,
+    default_rtol,
+)
 from gradproof.core.problem import Mode
 from gradproof.core.status import Status
 from gradproof.core.stencil import Stencil
-from gradproof.core.suspects import Judged
+from gradproof.core.suspects import Judged, Suspects
 from gradproof.core.tolerances import Tolerances
 from gradproof.core.types import Flags, Indices, Vector
 
@@ -48,7 +55,8 @@ class _Entries:
 def clear(stencil: Stencil, tolerances: Tolerances, judged: Judged) -> None:
     """Call those suspects RIGHT that segments clear; INCONCLUSIVE those that were WRONG and of which none tells."""
     investigation, problem = stencil.investigation, stencil.problem
-    if problem.coarsest_eps <= DOUBLE or problem.evaluates_in is not None or judged.mode is not Mode.REVERSE:
+    low = problem.coarsest_eps > DOUBLE and problem.evaluates_in is None and problem.noise is None
+    if not low or judged.mode is not Mode.REVERSE:
         return
     which = np.flatnonzero(judged.status > Status.KINK.rank)
     if not len(which) or problem.capability(Elsewhere) is None:
@@ -57,11 +65,45 @@ def clear(stencil: Stencil, tolerances: Tolerances, judged: Judged) -> None:
     largest = tolerances.widest_bar(suspects.rows, suspects.columns) / WIDEST_BAR * np.ones(len(suspects))
     for group in _groups(investigation, judged, which):
         entries = _Entries(suspects.rows[group], suspects.columns[group], suspects.tolerance[group], largest[group])
-        cleared, blind, bar = _looked_at(investigation, entries)
+        cleared, blind, bar, _ = _looked_at(investigation, entries)
         judged.status[group[cleared]] = Status.RIGHT.rank
         judged.error[group[cleared]] = bar[cleared]
         doubtful = group[blind & (judged.status[group] == Status.WRONG.rank)]
         judged.status[doubtful], judged.error[doubtful] = Status.INCONCLUSIVE.rank, np.inf
+
+
+def disputed(stencil: Stencil) -> Judged | None:
+    """The slopes that are claimed of a staircase, where long segments contradict them; None: none of those looked at.
+
+    A step of the ladder sees little of a slope behind steps about as wide. Looked at are the largest claims of each
+    input, where these share no output.
+    """
+    investigation, problem = stencil.investigation, stencil.problem
+    rows = investigation.rows
+    if rows is None or problem.noise is None or problem.capability(Elsewhere) is None:
+        return None
+    if problem.coarsest_eps <= BY_DESIGN or problem.evaluates_in is not None:
+        return None
+    columns = np.flatnonzero(rows.any(axis=0))
+    outputs = np.abs(rows[:, columns]).argmax(axis=0)
+    outputs, first = np.unique(outputs, return_index=True)
+    columns = columns[first]
+    claimed = rows[np.ix_(outputs, columns)] != 0
+    alone = (claimed.sum(axis=0) == 1) & (claimed.sum(axis=1) == 1)
+    outputs, columns = outputs[alone], columns[alone]
+    if not len(columns):
+        return None
+    analytic = rows[outputs, columns]
+    tolerance = default_rtol(np.full(len(columns), problem.coarsest_eps)) * np.abs(analytic)
+    entries = _Entries(outputs, columns, tolerance, np.abs(analytic))
+    cleared, blind, bar, numeric = _looked_at(investigation, entries)
+    wrong = ~(cleared | blind)
+    if not wrong.any():
+        return None
+    with np.errstate(all="ignore"):
+        excess = np.abs(analytic - numeric) / (bar + tolerance)
+    found = Suspects(outputs, columns, analytic, numeric, tolerance, excess).take(np.flatnonzero(wrong))
+    return Judged(Mode.REVERSE, found, bar[wrong], np.full(len(found), Status.WRONG.rank))
 
 
 def _groups(investigation: Investigation, judged: Judged, which: Indices) -> list[Indices]:
@@ -81,35 +123,36 @@ def _groups(investigation: Investigation, judged: Judged, which: Indices) -> lis
     return [group for group in (together, *alone[:, None]) if len(group)]
 
 
-def _looked_at(investigation: Investigation, entries: _Entries) -> tuple[Flags, Flags, Vector]:
-    """Which entries segments clear, of which no segment tells anything, and the error bar of the sharpest."""
+def _looked_at(investigation: Investigation, entries: _Entries) -> tuple[Flags, Flags, Vector, Vector]:
+    """Which entries segments clear, of which no segment tells anything; the error bar and slope of the sharpest."""
     problem = investigation.problem
     own = np.abs(problem.point[entries.columns])
     scale = np.maximum(investigation.scale, problem.inputs.typical(problem.point, least=1.0))[entries.columns]
     holds, breaks = np.zeros(len(own), dtype=np.bool_), np.zeros(len(own), dtype=np.bool_)
-    sharpest = np.full(len(own), np.inf)
+    sharpest, slope = np.full(len(own), np.inf), np.full(len(own), np.nan)
     near = (np.where(own > 0.0, part * own, scale) for part in _OWN)
     for half in (*near, *(length * scale for length in _LENGTHS)):
-        residual, bar, size = _along(investigation, entries, half)
+        residual, bar, size, mean = _along(investigation, entries, half)
         with np.errstate(invalid="ignore"):
             tells = bar <= WIDEST_BAR * np.fmax(size, entries.largest)
             close = np.abs(residual) <= bar + np.nan_to_num(entries.tolerance)
             holds |= tells & close
             breaks |= tells & ~close
-            sharpest = np.where(tells, np.fmin(sharpest, bar), sharpest)
+            sharper = tells & (bar < sharpest)
+            sharpest, slope = np.where(sharper, bar, sharpest), np.where(sharper, mean, slope)
         if (holds | breaks).all():
             break
-    return holds & ~breaks, ~(holds | breaks), sharpest
+    return holds & ~breaks, ~(holds | breaks), sharpest, slope
 
 
-def _along(investigation: Investigation, entries: _Entries, half: Vector) -> tuple[Vector, Vector, Vector]:
-    """Per unit of the segments' length: what is left of each entry's change, its error bar, and its size."""
+def _along(investigation: Investigation, entries: _Entries, half: Vector) -> tuple[Vector, Vector, Vector, Vector]:
+    """Per unit of the segments' length: what is left of each entry's change, its error bar, its size, the change."""
     problem, nothing = investigation.problem, np.full(len(half), np.nan)
     direction = np.zeros(problem.inputs.size)
     direction[entries.columns] = half
     segment = lay(investigation, direction, 1.0)
     if segment is None:
-        return nothing, nothing, nothing
+        return nothing, nothing, nothing, nothing
     change, value = segment.change[entries.rows], problem.value[entries.rows]
     cotangent = np.zeros(problem.outputs.size)
     cotangent[entries.rows] = 1.0
@@ -126,5 +169,7 @@ def _along(investigation: Investigation, entries: _Entries, half: Vector) -> tup
         round_off = 2.0 * EVALUATION_ROUND_OFF * (np.abs(value) + np.abs(change)) + ENTRY_ROUND_OFF * size
         width = 2.0 * np.abs(segment.half[entries.columns])
         bar = problem.coarsest_eps * round_off + unsettled
+        if problem.noise is not None:  # of steps, which are as wide elsewhere and for other elements
+            bar = unsettled + 2.0 * float(problem.noise[entries.rows].max())
         bar = np.where(change == 0.0, np.fmax(bar, segment.error[entries.rows]), bar)
-        return (change - claimed[-1]) / width, bar / width, size / width
+        return (change - claimed[-1]) / width, bar / width, size / width, change / width

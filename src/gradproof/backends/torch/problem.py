@@ -107,11 +107,9 @@ def _assemble(
     evaluation = wide or Evaluation(call, point, outputs)
     forward = Forward(call, point, outputs)
     if outputs.connected and not point.stand_ins and not point.moves_together:
-        low, is_wide = max(point.space.coarsest_eps, outputs.space.coarsest_eps) > DOUBLE, isinstance(call, WideCall)
-        if low or is_wide:
-            moved = Moved(call, point, outputs, forward)
-            further = {**further, Elsewhere: Elsewhere(moved.vjp, moved.jvp)}
-        if not is_wide and (twin is not None or point.space.coarsest_eps <= DOUBLE):
+        moved = Moved(call, point, outputs, forward)
+        further = {**further, Elsewhere: Elsewhere(moved.vjp, moved.jvp)}
+        if not isinstance(call, WideCall) and (twin is not None or point.space.coarsest_eps <= DOUBLE):
             find = functools.partial(_twinned, call, point, outputs, reverse, least_products, twin)
             further = {**further, Twin: Twin(functools.cache(find))}
     # what is compared with neighbours must be computed as they are
