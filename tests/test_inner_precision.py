@@ -117,7 +117,7 @@ def test_a_slope_of_wide_steps_is_wrong():
 def test_the_precision_can_be_said(precision):
     report = gradproof.check(*FUNCTIONS["bfloat16"], precision=precision)
     assert report, str(report)
-    assert report.notes == ()
+    assert not any("as measured" in note for note in report.notes)
 
 
 @pytest.mark.parametrize("precision", ["int8", torch.int8, 2.0, 0])

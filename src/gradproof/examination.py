@@ -8,12 +8,13 @@ from collections.abc import Iterator, Sequence
 from gradproof.core.company import sticks_out
 from gradproof.core.cost import BudgetExhausted
 from gradproof.core.investigation import Investigation
-from gradproof.core.noise import finds_noise
+from gradproof.core.noise import learn_noise
 from gradproof.core.options import Options
 from gradproof.core.precision import NOISY_SHARE, SLIGHT
 from gradproof.core.problem import MisshapenGradientError, Mode, OutputChangedError
 from gradproof.core.seen import Note, Seen
 from gradproof.core.status import Status
+from gradproof.properties.by_twin import has_twin
 from gradproof.properties.property import Pause, Property
 from gradproof.results.finding import Finding
 
@@ -40,9 +41,11 @@ def examined(
                 waiting.append((name, each, found))
                 continue
             may_be_noise = each.depends_on_noise and options.precision is None
-            while found and may_be_noise and _is_noise(investigation, options, found):
+            while found and may_be_noise and _learn_noise(investigation, options, found):
                 again = [item for item in each.examine(investigation, options) if not isinstance(item, Pause)]
-                if _worst(again) > _worst(found) and not _are_lone(investigation, _doubts(again)):  # it was no noise
+                if _worst(again) > _worst(found) and not (
+                    has_twin(investigation) or _are_lone(investigation, _doubts(again))
+                ):  # it was no noise
                     investigation.take_as(investigation.made)
                     break
                 found = again
@@ -65,15 +68,15 @@ def _until_pause(examined: Iterator[Finding | Seen | Note | Pause], found: list[
     return False
 
 
-def _is_noise(investigation: Investigation, options: Options, found: Sequence[Finding | Seen | Note]) -> bool:
-    """Whether something is about to be reported that noise of the function, which is seen, may explain.
+def _learn_noise(investigation: Investigation, options: Options, found: Sequence[Finding | Seen | Note]) -> bool:
+    """Where something is about to be reported that noise may explain, measure it; whether the function is noisy.
 
-    It does not explain a lone entry among others that agree.
+    Noise does not explain a lone entry among others that agree.
     """
     doubts = _doubts(found)
     slight = all(map(_is_slight, doubts)) and not _are_few(doubts, options)
     lone = functools.cache(functools.partial(_are_lone, investigation, doubts))
-    return bool(doubts) and finds_noise(investigation, slight=slight, unless=lone)
+    return bool(doubts) and learn_noise(investigation, slight=slight, unless=lone)
 
 
 def _are_few(doubts: Sequence[Finding], options: Options) -> bool:
@@ -87,7 +90,7 @@ def _are_few(doubts: Sequence[Finding], options: Options) -> bool:
 
 
 def _doubts(found: Sequence[Finding | Seen | Note]) -> list[Finding]:
-    return [each for each in found if isinstance(each, Finding) and each.status in _DOUBTS]
+    return [each for each in found if isinstance(each, Finding) and (each.status in _DOUBTS or _is_odd_kink(each))]
 
 
 def _are_lone(investigation: Investigation, doubts: list[Finding]) -> bool:
@@ -110,6 +113,18 @@ def _worst(found: Sequence[Finding | Seen | Note]) -> int:
 
 
 _DOUBTS = (Status.WRONG, Status.INCONCLUSIVE)
+
+
+def _is_odd_kink(finding: Finding) -> bool:
+    """Whether a derivative at a kink is neither that of a side nor the mean of both: so it is between noisy values."""
+    if finding.status is not Status.KINK:
+        return False
+    for entry in finding.entries:
+        left, right = entry.sides or (entry.analytic, entry.analytic)
+        nearest = min(abs(entry.analytic - value) for value in (left, right, (left + right) / 2.0))
+        if nearest > SLIGHT * abs(right - left):
+            return True
+    return False
 
 
 def _is_slight(finding: Finding) -> bool:

@@ -16,7 +16,7 @@ from gradproof.backends.torch.session import gradgradcheck_session
 from gradproof.core.capabilities import Elsewhere, Twin
 from gradproof.core.problem import Problem
 
-DOUBLE = 2.0**-52
+DOUBLE, SINGLE, BRAIN = 2.0**-52, 2.0**-23, 2.0**-7
 READ = numbers(3, dtype=torch.float32)
 
 
@@ -29,7 +29,14 @@ def twin_of(problem: Problem) -> Problem:
     assert twin is not None
     made = twin.make()
     assert made is not None
-    return made
+    return made.problem
+
+
+def inside(problem: Problem) -> float:
+    """The precision inside that the twin knows; zero: there is none."""
+    twin = problem.capability(Twin)
+    made = None if twin is None else twin.make()
+    return 0.0 if made is None else made.inside
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16, torch.complex64], ids=str)
@@ -106,11 +113,43 @@ def only_single(x: torch.Tensor) -> torch.Tensor:
     ids=["float64", "kernel", "closure", "the same tensor twice"],
 )
 def test_there_is_none(function: Any, inputs: tuple[torch.Tensor, ...]) -> None:
-    assert problem_of(function, *inputs).capability(Twin) is None
+    assert inside(problem_of(function, *inputs)) == 0.0
 
 
-def test_double_precision_needs_no_other_points() -> None:
-    assert problem_of(torch.sin, numbers(3)).capability(Elsewhere) is None
+def autocast(x: torch.Tensor) -> torch.Tensor:
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        return (x @ x).float().relu().sum(-1)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize(
+    ("function", "eps"),
+    [
+        (lambda x: (x.float() ** 2).to(x.dtype), SINGLE),
+        (lambda x: x.to(torch.bfloat16).sin().to(x.dtype), BRAIN),
+        (autocast, BRAIN),
+    ],
+    ids=["float32", "bfloat16", "autocast"],
+)
+def test_the_twin_knows_the_precision_inside(function: Any, eps: float, dtype: torch.dtype) -> None:
+    problem = problem_of(function, numbers(3, 3, dtype=dtype))
+    assert inside(problem) == max(eps, problem.inputs.coarsest_eps)
+
+
+class Reads(torch.nn.Module):
+    """A module that looks its parameter up by name."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(numbers(3, dtype=torch.bfloat16).detach())
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * self.get_parameter("weight")
+
+
+def test_what_stands_in_for_a_parameter_is_one() -> None:
+    problem = first_order(ModuleCall(Reads(), (numbers(3, dtype=torch.bfloat16),), {})).problem
+    assert twin_of(problem).inputs.size == 6
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)

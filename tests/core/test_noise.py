@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from array_problem import DOUBLE, SINGLE, Part, investigation
 
-from gradproof.core.noise import computed_in, finds_noise, is_made_of_steps, measured, staying, told
+from gradproof.core.noise import computed_in, is_made_of_steps, learn_noise, measured, staying, told
 
 x = np.linspace(0.3, 2.1, 24)
 
@@ -78,8 +78,8 @@ def test_it_is_found_once_and_told():
     case = investigation(lambda x: np.sin(x).astype(np.float32), x)
     made = case.problem
     assert list(told(case)) == []
-    assert finds_noise(case)
-    assert not finds_noise(case)
+    assert learn_noise(case)
+    assert not learn_noise(case)
     assert case.made is made
     assert case.problem is not made
     (note,) = told(case)
@@ -129,15 +129,15 @@ def test_jumps_beside_the_point_are_found_where_the_doubt_is_slight(size):
         return np.exp(x) * (1.0 + size * (np.log2(x[0]) * 6 % 1.0 < 0.5))
 
     case = investigation(stopping, np.linspace(0.9, 2.1, 6))
-    assert not finds_noise(case)
-    assert finds_noise(case, slight=True)
+    assert not learn_noise(case)
+    assert learn_noise(case, slight=True)
     assert size / 4 <= case.problem.outputs.coarsest_eps <= 8 * size
 
 
 @pytest.mark.parametrize("function", [lambda x: np.exp(5 * x), lambda x: 1 / x, lambda x: np.abs(x - x.mean())])
 def test_kinks_and_smooth_functions_do_not_jump(function):
-    assert not finds_noise(investigation(function, x), slight=True)
+    assert not learn_noise(investigation(function, x), slight=True)
 
 
 def test_wide_jumps_are_no_solver_s():
-    assert not finds_noise(investigation(lambda x: np.exp(x) * (1.0 + 0.01 * (x[0] > 0.31)), x), slight=True)
+    assert not learn_noise(investigation(lambda x: np.exp(x) * (1.0 + 0.01 * (x[0] > 0.31)), x), slight=True)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from array_problem import BRAIN, HALF, SINGLE, Part, array_problem
 
-from gradproof.core.capabilities import Elsewhere, Twin
+from gradproof.core.capabilities import Elsewhere, Twin, Twinned
 from gradproof.core.investigation import Investigation
 from gradproof.core.options import Options
 from gradproof.core.problem import Mode
@@ -25,7 +25,7 @@ def to_precision(values: Any, eps: float) -> Any:
 
 
 def sines(
-    eps: float, spoil: Callable[[Any], Any] = lambda g: g, twin: Any = None, value: Any = np.sin
+    eps: float, spoil: Callable[[Any], Any] = lambda g: g, twin: Any = None, value: Any = np.sin, inside: float = 0.0
 ) -> Investigation:
     """sin in a low precision, whose vjp is spoiled there, and its right twin."""
     point = to_precision(POINT, eps)
@@ -37,6 +37,11 @@ def sines(
         capabilities={Elsewhere: Elsewhere(lambda x, v: v * np.cos(x), lambda x, u: u * np.cos(x))},
     )
     part = [Part((N,), eps=eps)]
+
+    def made() -> Twinned | None:
+        problem = wide if twin is None else twin()
+        return None if problem is None else Twinned(problem, to_precision(value(point), eps), inside or eps)
+
     narrow = array_problem(
         lambda x: to_precision(np.sin(x), eps),
         point,
@@ -44,7 +49,7 @@ def sines(
         outputs=part,
         vjp=lambda v: to_precision(spoil(v * to_precision(np.cos(point), eps)), eps),
         jvp=lambda u: to_precision(spoil(u * to_precision(np.cos(point), eps)), eps),
-        capabilities={Twin: Twin(twin or (lambda: wide), to_precision(value(point), eps))},
+        capabilities={Twin: Twin(made)},
     )
     return Investigation(narrow)
 
@@ -116,7 +121,7 @@ def test_a_derivative_that_responds_to_rounding_is_not_accused() -> None:
         inputs=part,
         outputs=part,
         vjp=lambda v: derivative(point * (1 + off * BRAIN), v),
-        capabilities={Twin: Twin(lambda: wide, wide.value)},
+        capabilities={Twin: Twin(lambda: Twinned(wide, wide.value, BRAIN))},
     )
     assert compared(Investigation(narrow))[1] == []
 
@@ -143,6 +148,13 @@ def test_tolerances_that_are_given_excuse() -> None:
     case = sines(SINGLE, lambda g: 1.005 * g)
     assert compared(case, rtol=1e-2)[1] == []
     assert compared(sines(SINGLE, lambda g: 1.005 * g))[1]
+
+
+def test_a_lower_precision_inside_explains_what_it_rounds_and_no_more() -> None:
+    assert compared(sines(SINGLE, lambda g: 1.01 * g))[1]
+    assert compared(sines(SINGLE, lambda g: 1.01 * g, inside=BRAIN))[1] == []
+    (deviation,) = compared(sines(SINGLE, lambda g: 1.2 * g, inside=BRAIN))[1]
+    assert deviation.is_wrong
 
 
 def test_without_a_twin_or_its_derivative_there_is_none() -> None:

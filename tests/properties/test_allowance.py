@@ -30,7 +30,7 @@ def test_a_gradient_that_should_be_zero_may_be_round_off_of_the_outputs_per_step
 
 
 def test_however_low_the_precision_it_is_a_small_part() -> None:
-    assert zero_gradient(case_of(eps=HALF)) == pytest.approx([0.01, 0.01])
+    assert zero_gradient(case_of(eps=HALF)) == pytest.approx([0.01, 0.01], abs=1e-6)
 
 
 def test_noise_and_tolerances_are_allowed_on_top() -> None:

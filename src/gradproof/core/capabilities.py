@@ -156,15 +156,26 @@ class Elsewhere(NamedTuple):
     jvp: Callable[[Vector, Vector], Vector]
 
 
-class Twin(NamedTuple):
-    """The same map at the same point in double precision, for a Problem with blocks of a lower one.
+class Twinned(NamedTuple):
+    """A twin: the same map as a whole Problem in double precision, whose blocks differ in their spacing only.
 
-    `make` gives a whole Problem, whose blocks differ in their spacing only; None where there is none after all. `value`
-    is what the function itself gave in the lower precision, with which evaluations have nothing to do.
+    `value` is what the function itself gave, with which evaluations of a low-precision Problem may have nothing to do;
+    `inside` the widest spacing of the numbers that it computes with by itself.
     """
 
-    make: Callable[[], Problem | None]
+    problem: Problem
     value: Vector
+    inside: float
+
+
+class Twin(NamedTuple):
+    """The same map at the same point in double precision throughout.
+
+    For a Problem with blocks of a lower one, or one that is computed in a lower one inside. `make` gives None where
+    there is none after all.
+    """
+
+    make: Callable[[], Twinned | None]
 
 
 LACKING: dict[type, str] = {

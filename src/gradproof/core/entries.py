@@ -20,6 +20,7 @@ from gradproof.core.options import Options
 from gradproof.core.probe import Survey, draw_direction
 from gradproof.core.problem import Mode, Problem
 from gradproof.core.seen import Seen
+from gradproof.core.segments import clear, disputed
 from gradproof.core.status import Status
 from gradproof.core.stencil import Stencil
 from gradproof.core.suspects import Judged, Suspects
@@ -81,6 +82,10 @@ def every_entry(
         for mode in modes
         if found[mode]
     ]
+    for each in judged:
+        clear(stencil, tolerances, each)
+    if Mode.REVERSE in modes and (slopes := disputed(stencil)) is not None:
+        judged.append(slopes)
     return EveryEntry(judged, _seen(tolerances, judged, survey or _surveyed(stencil)) if options.certify else None)
 
 

@@ -25,7 +25,7 @@ import numpy as np
 from gradproof.core.capabilities import Elsewhere
 from gradproof.core.investigation import Investigation, random_probe
 from gradproof.core.norm import norm
-from gradproof.core.precision import CONFIDENCE, EVALUATION_ROUND_OFF, HALF_OR_LESS
+from gradproof.core.precision import CONFIDENCE, DOUBLE, EVALUATION_ROUND_OFF, HALF_OR_LESS
 from gradproof.core.problem import OutputChangedError
 from gradproof.core.types import Flags, Vector
 
@@ -33,10 +33,12 @@ _NODES = (-math.sqrt(0.6), 0.0, math.sqrt(0.6))
 _WEIGHTS = (5.0 / 9.0, 8.0 / 9.0, 5.0 / 9.0)
 _LONG, _SHORT = (0.5, 0.25, 0.125), (2.0**-4, 2.0**-6, 2.0**-8)
 """Half the segments, in units of each coordinate's scale, longest first: in half precision and in single precision."""
-# Into how many panels of three Gauss points a segment is cut, until that makes no difference any more.
-_PANELS = (1, 2, 4)
-# How far the integral may be off, in units of what the last cut changed.
-_BEYOND = 4.0
+_LONGER, _LESS_SHORT = (1.0, 2.0), (0.25, 1.0)
+"""The same where none of these tells anything. They clear and do not accuse: few functions are smooth over so much."""
+PANELS = (1, 2, 4)
+"""Into how many panels of three Gauss points a segment is cut, until that makes no difference any more."""
+BEYOND = 4.0
+"""How far the integral may be off, in units of what the last cut changed."""
 # Of the derivative's own round-off, in eps, for each element.
 _ROUND_OFF = 4.0
 # What aimed signs gain from the noise that they are taken from: right networks fail without it.
@@ -119,13 +121,44 @@ def lay(investigation: Investigation, direction: Vector, length: float) -> Segme
     if not np.isfinite(change).any():
         return None
     eps = problem.outputs.eps if problem.evaluates_in is None else problem.evaluates_in
-    error = EVALUATION_ROUND_OFF * eps * (problem.outputs.typical(above) + problem.outputs.typical(below))
+    size = problem.outputs.typical(above) + problem.outputs.typical(below)
+    flat = (change == 0.0) & (problem.coarsest_eps > DOUBLE)
+    if flat.any():
+        size = np.where(flat, np.fmax(size, investigation.once(_size_around)), size)
+    error = EVALUATION_ROUND_OFF * eps * size
     return Segment(length, (ends[0] + ends[1]) / 2.0, (ends[0] - ends[1]) / 2.0, change, error)
 
 
-def aimed(segment: Segment) -> Vector:
-    """The signs of the change; nothing where there is no value."""
-    return np.where(np.isfinite(segment.change), np.sign(segment.change), 0.0)
+def _size_around(investigation: Investigation) -> Vector:
+    """How large each output is as far from the point as that is from zero. Asked through `Investigation.once`.
+
+    A value that does not change at all may be what cancellation left of numbers of that size: (1 + erf(x)) / 2 is.
+    """
+    problem = investigation.problem
+    direction = investigation.draw(problem.inputs.size) * investigation.scale
+    size = problem.outputs.typical(problem.value)
+    for sign in (-1.0, 1.0):
+        point = problem.point + sign * direction
+        if problem.evaluates_in is None:
+            problem.inputs.round_in_place(point)
+        try:
+            with np.errstate(invalid="ignore"):
+                value = investigation.evaluate(point)
+        except OutputChangedError:
+            raise
+        except Exception:  # too far
+            continue
+        size = np.fmax(size, problem.outputs.typical(np.where(np.isfinite(value), value, 0.0)))
+    return size
+
+
+def aimed(segment: Segment, otherwise: Vector) -> Vector:
+    """The signs of the change, other ones where nothing changes: that it does not is to be seen too.
+
+    Nothing where there is no value.
+    """
+    signs = np.copysign(1.0, np.where(segment.change != 0.0, segment.change, otherwise))
+    return np.where(np.isfinite(segment.change), signs, 0.0)
 
 
 def balance(
@@ -134,8 +167,8 @@ def balance(
     """Both sides for a cotangent; None: the derivative has no value somewhere along the segment."""
     problem = investigation.problem
     claimed, shares = 0.0, np.zeros(problem.inputs.size)
-    for node, weight in _rule(panels):
-        gradient = _vjp_at(investigation, segment.middle + node * segment.half, cotangent)
+    for node, weight in rule(panels):
+        gradient = vjp_at(investigation, segment.middle + node * segment.half, cotangent)
         with np.errstate(invalid="ignore", over="ignore"):
             share = np.where(segment.half == 0.0, 0.0, weight * gradient * segment.half)
         if not np.isfinite(share).all():
@@ -144,18 +177,20 @@ def balance(
         shares += np.abs(share)
     used = cotangent != 0.0
     weighted = cotangent[used] * segment.error[used]
+    if is_aimed:  # where nothing changes, signs are random
+        weighted[segment.change[used] != 0.0] *= _AIMED
     noise = CONFIDENCE * (norm(weighted) + _ROUND_OFF * problem.coarsest_eps * norm(shares))
     if is_aimed:  # signs that noise decided all count in its favour
         faint = np.abs(segment.change[used]) < 2.0 * segment.error[used]
-        noise = _AIMED * noise + float(np.abs(weighted[faint]).sum())
+        noise += float(np.abs(cotangent[used] * segment.error[used])[faint & (segment.change[used] != 0.0)].sum())
     changed = float((cotangent[used] * segment.change[used]).sum())
     return Balance(segment, cotangent, changed, claimed, noise, not shares.any(), norm(shares))
 
 
-def _rule(panels: int) -> list[tuple[float, float]]:
+def rule(panels: int) -> list[tuple[float, float]]:
     """Nodes and weights on [-1, 1], three for each panel.
 
-    >>> [round(sum(weight * node**4 for node, weight in _rule(panels)), 12) for panels in (1, 2)]
+    >>> [round(sum(weight * node**4 for node, weight in rule(panels)), 12) for panels in (1, 2)]
     [0.4, 0.4]
     """
     width = 1.0 / panels
@@ -163,7 +198,8 @@ def _rule(panels: int) -> list[tuple[float, float]]:
     return [(m + width * node, width * w) for m in middles for node, w in zip(_NODES, _WEIGHTS, strict=True)]
 
 
-def _vjp_at(investigation: Investigation, point: Vector, cotangent: Vector) -> Vector:
+def vjp_at(investigation: Investigation, point: Vector, cotangent: Vector) -> Vector:
+    """J^T v at another point; no numbers where it refuses that."""
     investigation.problem.inputs.round_in_place(point)
     investigation.cost.evaluate()
     investigation.cost.pull()
@@ -182,7 +218,7 @@ def settled(investigation: Investigation, segment: Segment, cotangent: Vector, *
     """
     found = balance(investigation, segment, cotangent, is_aimed=is_aimed)
     moved: list[float] = []
-    for panels in _PANELS[1:]:
+    for panels in PANELS[1:]:
         if found is None or found.holds:
             break
         finer = balance(investigation, segment, cotangent, is_aimed=is_aimed, panels=panels)
@@ -190,7 +226,7 @@ def settled(investigation: Investigation, segment: Segment, cotangent: Vector, *
             return None
         moved.append(abs(finer.claimed - found.claimed))
         # two cuts that change little by chance are rarer than one
-        unsettled = _BEYOND * max(change / 2.0**k for k, change in enumerate(reversed(moved)))
+        unsettled = BEYOND * max(change / 2.0**k for k, change in enumerate(reversed(moved)))
         found = dataclasses.replace(finer, unsettled=unsettled)
     return found
 
@@ -228,7 +264,7 @@ class Course:
         if outputs == 1:
             return np.ones(1)
         drawn = random_probe(outputs, investigation.seed + self.seed + 1)
-        return aimed(segment) if self.is_aimed else np.copysign(1.0, drawn)
+        return aimed(segment, drawn) if self.is_aimed else np.copysign(1.0, drawn)
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,9 +284,13 @@ class Outcome:
 def follow(investigation: Investigation, course: Course) -> Outcome | None:
     """Segments along one direction, long to short, until one says enough; None: none could be laid."""
     made: list[Balance] = []
-    for length in _LONG if investigation.problem.coarsest_eps > HALF_OR_LESS else _SHORT:
+    half = investigation.problem.coarsest_eps > HALF_OR_LESS
+    lengths, reserve = (_LONG, _LONGER) if half else (_SHORT, _LESS_SHORT)
+    for length in (*lengths, *reserve):
+        if length in reserve and any(each.tells for each in made):
+            break
         found = _along(investigation, course, length)
-        if found is None:
+        if found is None or (length in reserve and not found.holds):
             continue
         made.append(found)
         if found.bar <= _ENOUGH * found.size or abs(found.residual) > _SURELY * found.bar:

@@ -25,6 +25,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from gradproof.core.capabilities import Twin
 from gradproof.core.investigation import Investigation, random_probe
 from gradproof.core.norm import norm, parts
 from gradproof.core.precision import (
@@ -69,21 +70,21 @@ _CELLS, _ORDER, _SPANS = 64, 6, (0.5, 1.0, 0.25, 2.0)
 _WHOLE = 1e-6
 
 
-def finds_noise(
+def learn_noise(
     investigation: Investigation, *, slight: bool = False, unless: Callable[[], bool] = lambda: False
 ) -> bool:
-    """Whether the function is noisier than it was taken to be; from now on it is taken to be as noisy as it is.
+    """Take the function to be as noisy as it is from now on; whether that is more than it was taken to be.
 
     Where what is in doubt is `slight`, jumps beside the point may explain it too. Nothing does `unless`, which is asked
     where there is noise, or where it costs much to look for it.
     """
     first = investigation.problem is investigation.made
-    coarser = investigation.once(measured) if first else None
+    coarser = investigation.once(measured) or investigation.once(known_inside) if first else None
     if coarser is None and slight and not unless():
         coarser = investigation.once(jumping)
     if coarser is None or coarser is investigation.problem or unless():
         return False
-    investigation.take_as(coarser, keep=(measured, jumping))
+    investigation.take_as(coarser, keep=(measured, known_inside, jumping))
     return True
 
 
@@ -115,6 +116,20 @@ def measured(investigation: Investigation) -> Problem | None:
     for which in range(1, _DIRECTIONS_OF_FEW if few else _DIRECTIONS):
         noise = np.fmax(noise, _Along(investigation, which).noise(exponents))
     return _as_noisy_as(problem, noise, _spacings(problem, noise))
+
+
+def known_inside(investigation: Investigation) -> Problem | None:
+    """The Problem in the precision that it computes with inside, as its twin knows; None: that is its own.
+
+    Asked through `Investigation.once`.
+    """
+    problem = investigation.problem
+    twin = problem.capability(Twin)
+    twinned = None if twin is None else twin.make()
+    if twinned is None or twinned.inside <= problem.coarsest_eps:
+        return None
+    inside = computed_in(problem, [twinned.inside] * len(problem.outputs.blocks))
+    return replace(inside, evaluates_in=problem.evaluates_in)  # evaluations of a twin stay as sharp as they are
 
 
 def jumping(investigation: Investigation) -> Problem | None:

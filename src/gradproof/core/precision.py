@@ -20,6 +20,17 @@ NARROW = 2.0**-10
 SHORTEST = 2.0**-1000
 """Scales are no shorter than this: a step of 2**-27 of it can be taken with half of the digits at least."""
 
+
+def least_spacing(eps: float) -> float:
+    """How far apart the smallest numbers of a format are, by the spacing of the others: there it does not shrink.
+
+    >>> least_spacing(2.0**-23) == 2.0**-149, least_spacing(2.0**-7) == 2.0**-133, least_spacing(2.0**-10) == 2.0**-24
+    (True, True, True)
+    """
+    least_normal = 2.0**-14 if eps == NARROW else 2.0**-126 if eps >= SINGLE else 2.0**-1022
+    return least_normal * eps
+
+
 # Round-off, in units of eps.
 
 EVALUATION_ROUND_OFF = 2.0

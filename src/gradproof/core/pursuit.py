@@ -24,6 +24,7 @@ from gradproof.core.precision import CONFIDENCE, INNER_PRODUCT_ROUND_OFF
 from gradproof.core.probe import Accused, Probe, SideSurvey, Survey, probe
 from gradproof.core.problem import Mode
 from gradproof.core.questioning import Questioning
+from gradproof.core.segments import clear
 from gradproof.core.status import Status
 from gradproof.core.suspects import Judge, Judged, Suspects, Witness
 from gradproof.core.types import Indices, Vector
@@ -91,6 +92,7 @@ class Pursuit:
                 break
         judge = Judge(ledger.stencil, ledger.tolerances)
         judged = judge.judge(Mode.REVERSE, Suspects.accused(found), located=True, witness=_witness(alone))
+        clear(ledger.stencil, ledger.tolerances, judged)
         # where no tolerance was given, the certificate knows of none that many small deviations might add up to
         doubt = unexplained(judged, tolerable=ledger.explicit and self._is_tolerable(made))
         if doubt and ledger.precise and rounds:

@@ -12,7 +12,7 @@ import numpy as np
 from gradproof.core.investigation import ALL, Investigation
 from gradproof.core.ladder import rungs, stepped
 from gradproof.core.norm import parts
-from gradproof.core.precision import DOUBLE, EVALUATION_ROUND_OFF, HALF_OR_LESS, SHORTEST
+from gradproof.core.precision import DOUBLE, EVALUATION_ROUND_OFF, HALF_OR_LESS, SHORTEST, least_spacing
 from gradproof.core.problem import OutputChangedError, Problem
 from gradproof.core.space import alike
 from gradproof.core.types import Flags, Indices, Matrix, Vector
@@ -32,8 +32,9 @@ class Quotients:
         self.fixed = step is not None
         inputs, outputs, eps = problem.inputs, problem.outputs, problem.evaluates_in or _only(problem)
         self.scale = investigation.scale
-        low = (problem.evaluates_in or problem.coarsest_eps) > HALF_OR_LESS
-        if low or problem.noise is not None:  # smaller steps drown in round-off
+        low = problem.evaluates_in is None and outputs.finest_eps > DOUBLE
+        half = (problem.evaluates_in or problem.coarsest_eps) > HALF_OR_LESS
+        if half or problem.noise is not None:  # smaller steps drown in round-off
             self.scale = np.maximum(self.scale, inputs.typical(problem.point, least=1.0))
         self.noise = outputs.typical(problem.value)
         if eps is None:
@@ -42,6 +43,8 @@ class Quotients:
         else:
             self.eps = alike(inputs.size, eps)
             self.noise *= EVALUATION_ROUND_OFF * eps
+        if low:
+            np.maximum(self.noise, EVALUATION_ROUND_OFF * least_spacing(outputs.finest_eps), out=self.noise)
         if problem.noise is not None:
             self.noise = problem.noise
         self._step = step

@@ -57,10 +57,10 @@ def widened(investigation: Investigation) -> Investigation | None:
     twin = investigation.problem.capability(Twin)
     if twin is None or not investigation.problem.connected or investigation.problem.vjp is None:
         return None
-    problem = twin.make()
-    if problem is None or problem.vjp is None:
+    made = twin.make()
+    if made is None or made.problem.vjp is None:
         return None
-    wide = Investigation(problem, investigation.seed, investigation.cost)
+    wide = Investigation(made.problem, investigation.seed, investigation.cost)
     try:
         wide.share_cotangent(rounded(investigation.problem.outputs, investigation.cotangent))
     except Exception:  # a backward for one precision only
@@ -200,11 +200,11 @@ class Comparer:
         reverse = mode is Mode.REVERSE
         self.asked, self.answered = (problem.outputs, problem.inputs) if reverse else (problem.inputs, problem.outputs)
         self._ask_low, self._ask_wide = (low.vjp, wide.vjp) if reverse else (low.jvp, wide.jvp)
-
-    @property
-    def eps(self) -> float:
-        """The coarser precision of the two: the float64 side may be found to be computed in a lower one inside."""
-        return max(self.low.problem.coarsest_eps, self.wide.problem.coarsest_eps)
+        twinned = low.asks(Twin).make()
+        assert twinned is not None, "there is no twin"
+        self._value, self._inside = twinned.value, twinned.inside
+        self.eps = problem.coarsest_eps
+        """The precision that the derivative is judged by: that of the blocks, or a lower one inside that shows."""
 
     def compare(self, question: Vector, low: Vector | None = None) -> Comparison:
         """Both answers to a question, which is rounded to what the low precision can hold."""
@@ -298,6 +298,9 @@ class Comparer:
     def run(self) -> tuple[Comparison, list[Deviation]]:
         """The last comparison, for random signs; and what is off."""
         first, second = self.shared(), self.signs(2)
+        if self._inside > self.eps and not (first.is_clean and second.is_clean):
+            self.eps = self._inside
+            first, second = self._judged_anew(first), self._judged_anew(second)
         if first.is_clean and second.is_clean:
             return self._excusing(second) if self.options.certify else second, []
         made = [self._where_alike(each) for each in (first, second, self.signs(3))]
@@ -314,6 +317,9 @@ class Comparer:
         found = self.responding(made, pairs=1, more=_MORE)
         return found if self._alike(made).all() else dataclasses.replace(found, spread=np.full_like(made.low, np.inf))
 
+    def _judged_anew(self, made: Comparison) -> Comparison:
+        return dataclasses.replace(made, allowance=Allowance.of(self.eps, self.options, made.question))
+
     def _where_alike(self, made: Comparison) -> Comparison:
         """The comparison without the outputs that are others in the two precisions: so may their derivatives be.
 
@@ -329,14 +335,14 @@ class Comparer:
 
     def _alike(self, made: Comparison) -> Flags:
         """Which outputs are the same in both precisions."""
-        wide, twin = self.wide.problem.value, self.low.asks(Twin)
+        wide, value = self.wide.problem.value, self._value
         size = np.abs(wide)
         for block in self.wide.problem.outputs.blocks:
             part = size[block.slice]
             part += 0.1 * norm(part) / math.sqrt(len(part) or 1)
         with np.errstate(invalid="ignore"):
-            alike = (np.abs(twin.value - wide) <= max(FACTOR * self.eps, made.allowance.factor) * size) | (size == 0.0)
-        return alike & ((rounded(self.low.problem.outputs, wide) != wide) | (twin.value == wide))
+            alike = (np.abs(value - wide) <= max(FACTOR * self.eps, made.allowance.factor) * size) | (size == 0.0)
+        return alike & ((rounded(self.low.problem.outputs, wide) != wide) | (value == wide))
 
     def _deviations(self, made: list[Comparison]) -> list[Deviation]:
         """What two questions accuse after all: elements that both do, or blocks that are off as a whole."""

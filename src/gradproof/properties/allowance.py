@@ -8,7 +8,7 @@ from gradproof.core.agreement import largest_of
 from gradproof.core.investigation import Investigation
 from gradproof.core.norm import norm
 from gradproof.core.options import Options
-from gradproof.core.precision import DERIVATIVE_ROUND_OFF, MOST_ROUND_OFF
+from gradproof.core.precision import DERIVATIVE_ROUND_OFF, ENTRY_ROUND_OFF, MOST_ROUND_OFF, least_spacing
 from gradproof.core.types import Vector
 
 
@@ -17,8 +17,9 @@ def zero_gradient(investigation: Investigation) -> Vector:
 
     It is made of numbers as large as the outputs, per change of an input as large as it is.
     """
-    relative = min(DERIVATIVE_ROUND_OFF * investigation.problem.coarsest_eps, MOST_ROUND_OFF)
-    return relative * weight(investigation) / investigation.scale
+    eps = investigation.problem.coarsest_eps
+    relative = min(DERIVATIVE_ROUND_OFF * eps, MOST_ROUND_OFF)
+    return relative * weight(investigation) / investigation.scale + ENTRY_ROUND_OFF * least_spacing(eps)
 
 
 def allowed_difference(investigation: Investigation, options: Options, gradient: Vector) -> Vector:

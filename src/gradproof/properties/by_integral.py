@@ -12,13 +12,15 @@ from gradproof.core.capabilities import Elsewhere
 from gradproof.core.integral import Course, Outcome, follow, is_staircase
 from gradproof.core.investigation import Investigation, random_probe
 from gradproof.core.norm import norm
-from gradproof.core.options import Options
-from gradproof.core.precision import DOUBLE, MISS, UNSEEN_SHARE, default_rtol
+from gradproof.core.options import Options, Strategy
+from gradproof.core.precision import DOUBLE, MISS, UNSEEN_SHARE, WIDEST_BAR, default_rtol
 from gradproof.core.problem import Mode
 from gradproof.core.seen import Seen
 from gradproof.core.space import Block
 from gradproof.core.status import Status
+from gradproof.core.stencil import Stencil
 from gradproof.core.types import Flags
+from gradproof.properties.property import Compare, Pause
 from gradproof.results.finding import Finding
 
 # Inputs that are looked at each by itself; what further ones do is not seen.
@@ -36,11 +38,11 @@ def can_integrate(investigation: Investigation) -> bool:
     )
 
 
-def by_integral(investigation: Investigation, options: Options) -> Iterator[Finding | Seen]:
+def by_integral(investigation: Investigation, options: Options, compared: Compare) -> Iterator[Finding | Seen]:
     """What reverse mode adds up to along segments, input by input, against what the function does along them.
 
     It sees a common factor, and all that a sum over an input shows; then what is claimed to be zero, by itself. What a
-    lone entry could hide is what it saw.
+    lone entry could hide is what it saw. Where that is too much, every entry is compared, if there are not too many.
     """
     problem = investigation.problem
     rtol = float(default_rtol(np.array([problem.coarsest_eps]))[0]) if options.rtol is None else options.rtol
@@ -65,10 +67,42 @@ def by_integral(investigation: Investigation, options: Options) -> Iterator[Find
     if outcome is not None:
         yield _seen(investigation, outcome)
     blind = [*_blind(outcomes, UNSEEN_SHARE * largest), *blocks[_EACH:]]
+    hidden = zeros.hidden
+    if (blind or hidden) and not accused and _is_affordable(investigation, options):
+        seen = _Entries(investigation, options, compared)
+        yield from seen.found
+        blind, hidden = seen.without(blind), seen.without(hidden)
     if blind:
         yield _unseen(blind, "round-off hides even a common factor of 10 %")
-    if zeros.hidden:
-        yield _unseen(zeros.hidden, "whether elements whose gradient is 0 matter is hidden by round-off")
+    if hidden:
+        yield _unseen(hidden, "whether elements whose gradient is 0 matter is hidden by round-off")
+
+
+def _is_affordable(investigation: Investigation, options: Options) -> bool:
+    """Whether every entry may be compared."""
+    n, m = investigation.problem.inputs.size, investigation.problem.outputs.size
+    return n <= options.affordable_columns and n * m <= options.affordable_entries
+
+
+class _Entries:
+    """Every entry by itself, and what that showed: an input is seen if its largest entry is well above round-off."""
+
+    def __init__(self, investigation: Investigation, options: Options, compared: Compare) -> None:
+        asked = replace(options, strategy=Strategy.ENTRIES, modes=(Mode.REVERSE,), certify=True)
+        made = [each for each in compared(investigation, asked) if not isinstance(each, Pause)]
+        self.found = [each for each in made if options.certify or isinstance(each, Finding)]
+        rows, stencil = investigation.rows, Stencil(investigation)
+        self._seen: set[int] = set()
+        if rows is not None:
+            with np.errstate(all="ignore"):
+                clear = np.abs(rows) / np.multiply.outer(stencil.noise, stencil.unresolvable)
+            blocks = investigation.problem.inputs.blocks
+            self._seen = {block.start for block in blocks if WIDEST_BAR * clear[:, block.slice].max(initial=0.0) > 1.0}
+
+    def without(self, blind: list[Block]) -> list[Block]:
+        """Those of some inputs that are not seen by that either; none, where findings say so of their entries."""
+        doubtful = any(isinstance(each, Finding) and each.status is not Status.KINK for each in self.found)
+        return [] if doubtful else [block for block in blind if block.start not in self._seen]
 
 
 def _blind(outcomes: list[tuple[Block, Outcome | None]], negligible: float) -> list[Block]:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from gradproof.core.investigation import Investigation
-from gradproof.core.noise import finds_noise, is_made_of_steps
+from gradproof.core.noise import is_made_of_steps, learn_noise
 from gradproof.core.options import Options
 from gradproof.core.precision import BY_DESIGN, HALF_OR_LESS, NOISY_STRIDE
 from gradproof.core.problem import Mode, OutputChangedError
@@ -45,7 +45,7 @@ def in_noise(investigation: Investigation, options: Options, compared: Compare) 
 def _may_be_between_steps(investigation: Investigation) -> bool:
     """Whether nothing but zeros is claimed of some input, which seems right, of a function that is a staircase."""
     zero = [block for block in investigation.problem.inputs.blocks if _is_zero(investigation, block)]
-    return bool(zero) and _moves(investigation, zero) and finds_noise(investigation)
+    return bool(zero) and _moves(investigation, zero) and learn_noise(investigation)
 
 
 def _moves(investigation: Investigation, blocks: list[Block]) -> bool:

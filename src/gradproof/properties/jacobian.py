@@ -47,11 +47,16 @@ _STATUSES = tuple(Status)
 def jacobian(investigation: Investigation, options: Options) -> Iterator[Finding | Seen | Note | Pause]:
     """Numeric against analytic, for each mode; one finding for each pair of an output and an input at fault.
 
-    In low precision through the twin, where there is one; else with long segments where shorter steps see nothing.
+    In low precision through the twin, where there is one; else with long segments where shorter steps see nothing. So
+    where a low precision inside was measured.
     """
-    made = investigation.problem is investigation.made
-    if made and options.step is None and investigation.problem.coarsest_eps > DOUBLE:
-        return _in_low_precision(investigation, options)
+    problem, made = investigation.problem, investigation.made
+    if options.step is None and problem.coarsest_eps > DOUBLE:
+        if problem is made:
+            return _in_low_precision(investigation, options)
+        is_of_twin = problem.noise is not None and made.coarsest_eps > DOUBLE  # which is noisy itself
+        if not is_of_twin and has_twin(investigation):
+            return by_twin(investigation, options, _compared)
     return in_noise(investigation, options, _compared)
 
 
@@ -59,13 +64,26 @@ def _in_low_precision(investigation: Investigation, options: Options) -> Iterato
     if has_twin(investigation):
         yield from by_twin(investigation, options, _compared)
         return
+    held: list[Finding] = []
     doubtful = False
     for found in in_noise(investigation, options, _compared):
+        if isinstance(found, Finding) and found.mode is Mode.REVERSE and _is_unexplained(found):
+            held.append(found)  # segments may see what short steps accuse without reason
+            continue
         doubtful |= isinstance(found, Finding)
         yield found
     reverse = Mode.REVERSE in options.modes and options.strategy is Strategy.PROBES
     if reverse and not doubtful and can_integrate(investigation):
-        yield from by_integral(investigation, options)
+        for found in by_integral(investigation, options, _compared):
+            doubtful |= isinstance(found, Finding)
+            yield found
+        held = held if doubtful else []
+    yield from held
+
+
+def _is_unexplained(finding: Finding) -> bool:
+    """Whether something accuses, and all that it leads to is right."""
+    return finding.status is Status.INCONCLUSIVE and not finding.entries and not finding.kind
 
 
 def _compared(investigation: Investigation, options: Options) -> Iterator[Finding | Seen | Pause]:

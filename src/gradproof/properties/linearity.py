@@ -9,6 +9,7 @@ import numpy as np
 from gradproof.core.agreement import close, is_sum, largest_of, worst_difference
 from gradproof.core.investigation import Investigation
 from gradproof.core.options import Options
+from gradproof.core.precision import ENTRY_ROUND_OFF, least_spacing
 from gradproof.core.problem import Mode
 from gradproof.core.space import Space
 from gradproof.core.status import Status
@@ -49,11 +50,12 @@ def _take_apart(investigation: Investigation, options: Options) -> Iterator[Find
     if not close(first, investigation.pullback, problem, slack) or investigation.once(changed, options) is not None:
         return  # not even the same: that is for `determinism` to report
     slack += _NOISE * float(np.max(np.abs(first - investigation.pullback), initial=0.0, where=np.isfinite(first)))
+    least = ENTRY_ROUND_OFF * least_spacing(problem.coarsest_eps)
     for factor in (-1.0, *scales(problem)):
         got = investigation.vjp(factor * v)
         with np.errstate(over="ignore"):
             want = factor * first
-        if not close(want, got, problem, abs(factor) * slack):
+        if not close(want, got, problem, abs(factor) * slack + least):
             law = f"{factor:g} times {words.cotangent} must give {factor:g} times the gradient"
             yield _broken(problem.inputs, want, got, law, words)
             return

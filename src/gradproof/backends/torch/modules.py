@@ -9,6 +9,7 @@ import torch
 
 from gradproof.backends.calls import Call
 from gradproof.backends.torch.calls import TENSORS
+from gradproof.backends.torch.private import pass_for_parameter
 
 
 class ModuleCall(Call):
@@ -40,6 +41,9 @@ class ModuleCall(Call):
             for position, name in enumerate(self._attached, self._count)
             if position in replaced or self.kind(position) == "buffer"
         }
+        for position, name in enumerate(self._attached, self._count):
+            if name in standing_in and self.kind(position) == "parameter":
+                pass_for_parameter(standing_in[name])
 
         def function(*arguments: Any, **keywords: Any) -> Any:
             return torch.func.functional_call(self._module, standing_in, arguments, keywords)

@@ -375,6 +375,11 @@ def _parts_are_masked(parts: MaskedParts) -> bool:
 # modules
 
 
+def pass_for_parameter(tensor: torch.Tensor) -> None:
+    """Have a tensor that stands in for a parameter taken for one: `Module.get_parameter` refuses all others."""
+    cast(Any, tensor)._is_param = True
+
+
 def buffers_of(module: torch.nn.Module) -> Mapping[str, torch.Tensor | None]:
     """The own buffers of a module as they are now; of a copy of the dictionary where the module's cannot be had."""
     held = vars(module).get("_buffers")

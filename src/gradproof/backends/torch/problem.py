@@ -15,7 +15,8 @@ from gradproof.backends.torch.derivative.forward import Forward
 from gradproof.backends.torch.derivative.outputs import NameOutputs, Outputs, nameless
 from gradproof.backends.torch.derivative.reverse import Reverse
 from gradproof.backends.torch.derivative.second import DerivativeCall, Differentiated, SecondReverse
-from gradproof.backends.torch.derivative.twin import WideCall, find_twin
+from gradproof.backends.torch.derivative.twin import Twin as TwinCall
+from gradproof.backends.torch.derivative.twin import WideCall, find_twin, find_widened
 from gradproof.backends.torch.derivative.widening import widening
 from gradproof.backends.torch.memory.arrangement import possible
 from gradproof.backends.torch.tensors.point import Point
@@ -30,6 +31,7 @@ from gradproof.core.capabilities import (
     Omission,
     Pairing,
     Twin,
+    Twinned,
 )
 from gradproof.core.precision import DOUBLE
 from gradproof.core.problem import Problem
@@ -104,13 +106,12 @@ def _assemble(
     wide = None if twin is None else WideEvaluation(call, point, outputs, twin)
     evaluation = wide or Evaluation(call, point, outputs)
     forward = Forward(call, point, outputs)
-    low = max(point.space.coarsest_eps, outputs.space.coarsest_eps) > DOUBLE
-    if (low or isinstance(call, WideCall)) and outputs.connected and not point.stand_ins and not point.moves_together:
+    if outputs.connected and not point.stand_ins and not point.moves_together:
         moved = Moved(call, point, outputs, forward)
         further = {**further, Elsewhere: Elsewhere(moved.vjp, moved.jvp)}
-        if twin is not None:
-            make = functools.cache(lambda: _twin(WideCall(call, widens=twin.widens), outputs, reverse, least_products))
-            further[Twin] = Twin(make, outputs.read(outputs.tensors))
+        if not isinstance(call, WideCall) and (twin is not None or point.space.coarsest_eps <= DOUBLE):
+            find = functools.partial(_twinned, call, point, outputs, reverse, least_products, twin)
+            further = {**further, Twin: Twin(functools.cache(find))}
     # what is compared with neighbours must be computed as they are
     if wide is not None:
         value = wide.value
@@ -140,14 +141,22 @@ def _assemble(
     return Made(problem, point, outputs, forward)
 
 
-def _twin(call: WideCall, narrow: Outputs, reverse: Reverse, least_products: int) -> Problem | None:
+def _twinned(
+    call: Call, narrow_point: Point, narrow: Outputs, reverse: Reverse, least_products: int, twin: TwinCall | None
+) -> Twinned | None:
     """The Problem of a call in double precision; None if it has other outputs there, or raises.
 
-    Its backward is widened too: what it reads or casts does not show in the call.
+    A call in double precision has a `twin` only where it computes in a lower one inside. The backward is widened too:
+    what it reads or casts does not show in the call.
     """
+    if twin is None and narrow_point.batches and narrow.batches:
+        twin = find_widened(call, narrow_point, narrow.chosen, narrow.tensors)
+    if twin is None:
+        return None
+    wide = WideCall(call, widens=twin.widens)
     try:
-        point = Point(call, masked=False)
-        everything, overwritten = _first_call(call, point)
+        point = Point(wide, masked=False)
+        everything, overwritten = _first_call(wide, point)
     except Exception:
         return None
     names = [block.name for block in narrow.space.blocks]
@@ -155,12 +164,13 @@ def _twin(call: WideCall, narrow: Outputs, reverse: Reverse, least_products: int
     if outputs.chosen != narrow.chosen or not outputs.connected:
         return None
     backward = type(reverse)(point, outputs)
-    made = _assemble(call, point, outputs, backward, overwritten, least_products, {}).problem
+    made = _assemble(wide, point, outputs, backward, overwritten, least_products, {}).problem
     batching, elsewhere = made.capabilities[Batching], made.capability(Elsewhere)
     capabilities: dict[type, Any] = {Batching: batching._replace(vjp=widening(batching.vjp))}
     if elsewhere is not None:
         capabilities[Elsewhere] = elsewhere._replace(vjp=widening(elsewhere.vjp))
-    return dataclasses.replace(made, vjp=widening(backward.vjp), capabilities=capabilities)
+    problem = dataclasses.replace(made, vjp=widening(backward.vjp), capabilities=capabilities)
+    return Twinned(problem, narrow.read(narrow.tensors), twin.inside)
 
 
 def _batching(

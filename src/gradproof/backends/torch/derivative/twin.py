@@ -23,7 +23,7 @@ from gradproof.backends.torch.calls import flatten_outputs, is_floating
 from gradproof.backends.torch.derivative.widening import Widening, wide
 from gradproof.backends.torch.tensors.coordinates import build, resolution
 from gradproof.backends.torch.tensors.point import Point
-from gradproof.core.precision import HALF_OR_LESS
+from gradproof.core.precision import DOUBLE, HALF_OR_LESS, WIDEST_FORMAT
 from gradproof.core.types import Vector
 
 _DOUBLE = (torch.float64, torch.complex128)
@@ -48,6 +48,10 @@ class Twin:
         self._call, self._point = call, point
         self.widens = False
         """Whether the function is to be widened on the way: it does not compute in double precision by itself."""
+        self.inside = 0.0
+        """The widest spacing of the numbers that it computes with by itself."""
+        self.is_sharper = False
+        """Whether its values are others than those of the call, by more than double precision rounds."""
         self.here: list[Any] = []
         """The outputs at the point itself."""
         self.models = [
@@ -112,42 +116,53 @@ def _widened(value: Any) -> Any:
 
 
 def find_twin(call: Call, point: Point, chosen: Sequence[int], outputs: Sequence[torch.Tensor]) -> Twin | None:
-    """The twin, if there is one that computes the same function in double precision.
+    """The twin of a low-precision call, if there is one that computes the same function in double precision.
 
-    `outputs` are those of the call itself whose numbers are `chosen`. Random numbers may be others in double precision:
-    in float32 the values would tell, in half precision they would not.
+    `outputs` are those of the call itself whose numbers are `chosen`.
     """
     if all(tensor.dtype in _DOUBLE for tensor in point.tensors):
         return None
+    return _twin(call, point, chosen, outputs)
+
+
+def find_widened(call: Call, point: Point, chosen: Sequence[int], outputs: Sequence[torch.Tensor]) -> Twin | None:
+    """The twin of a call in double precision that computes in a lower one inside, by casts that it can do without."""
+    twin = _twin(call, point, chosen, outputs)
+    return twin if twin is not None and twin.is_sharper else None
+
+
+def _twin(call: Call, point: Point, chosen: Sequence[int], outputs: Sequence[torch.Tensor]) -> Twin | None:
+    """Random numbers may be others in double precision: in float32 the values would tell, in half they would not."""
     if any(tensor.layout is not torch.strided for tensor in point.tensors):
-        return None
-    if call.draws and point.space.coarsest_eps > HALF_OR_LESS:
         return None
     try:
         twin = Twin(call, point)
         with Widening() as widened:
             twin.here = twin.run(point.coordinates)
-        twin.widens = widened.has_acted
-        is_one = _are_wide(twin.here, chosen, outputs) and _follows(call, twin, point, chosen, outputs)
+        twin.widens, twin.inside = widened.coarsest > 0.0, max(point.space.coarsest_eps, widened.coarsest)
+        if twin.inside > WIDEST_FORMAT or (call.draws and twin.inside > HALF_OR_LESS):
+            return None
+        is_one = _are_wide(twin, chosen, outputs) and _follows(call, twin, point, chosen, outputs)
     except Exception:  # whatever it raises in another precision, or on a device without it: it does not run there
         return None
     return twin if is_one and not _is_coarse(twin, point, chosen) else None
 
 
-def _are_wide(found: list[Any], chosen: Sequence[int], outputs: Sequence[torch.Tensor]) -> bool:
+def _are_wide(twin: Twin, chosen: Sequence[int], outputs: Sequence[torch.Tensor]) -> bool:
     """Whether the outputs of a twin are those of the call in double precision."""
     for index, output in zip(chosen, outputs, strict=True):
-        other = found[index] if index < len(found) else None
+        other = twin.here[index] if index < len(twin.here) else None
         if not isinstance(other, torch.Tensor) or other.shape != output.shape or other.dtype != wide(output.dtype):
             return False
-        if not _same_function(other, output):
+        if not _same_function(other, output, max(resolution(output.dtype), twin.inside)):
             return False
+        twin.is_sharper |= not _same_function(other, output, DOUBLE)
     return True
 
 
 def _follows(call: Call, twin: Twin, point: Point, chosen: Sequence[int], outputs: Sequence[torch.Tensor]) -> bool:
     """Whether twin and original move alike: the twin of a function that also reads inputs by closure does not."""
-    reach = max(_REACH, *(_REACH_IN_EPS * resolution(tensor.dtype) for tensor in point.tensors))
+    reach = max(_REACH, _REACH_IN_EPS * twin.inside)
     moved = point.coordinates + reach * np.abs(point.coordinates)
     point.space.round_in_place(moved)
     there = twin.run(moved)
@@ -156,12 +171,16 @@ def _follows(call: Call, twin: Twin, point: Point, chosen: Sequence[int], output
         for leaf in point.leaves:
             leaf.write(moved[leaf.block.slice])
         original = flatten_outputs(call())
+        twin.is_sharper |= not all(_same_function(there[i], original[i], DOUBLE) for i in chosen)
         changes = [
             (there[i] - twin.here[i], (original[i] - o).to(there[i].dtype)) for i, o in zip(chosen, before, strict=True)
         ]
     finally:
         point.restore()
-    return all(_same_change(fine, coarse, o) for (fine, coarse), o in zip(changes, before, strict=True))
+    return all(
+        _same_change(fine, coarse, o, max(resolution(o.dtype), twin.inside))
+        for (fine, coarse), o in zip(changes, before, strict=True)
+    )
 
 
 def _is_coarse(twin: Twin, point: Point, chosen: Sequence[int]) -> bool:
@@ -178,8 +197,7 @@ def _changed(there: torch.Tensor, here: torch.Tensor) -> torch.Tensor:
     return there[(there != here) & (there != there.round())]
 
 
-def _same_change(fine: torch.Tensor, coarse: torch.Tensor, output: torch.Tensor) -> bool:
-    eps = resolution(output.dtype)
+def _same_change(fine: torch.Tensor, coarse: torch.Tensor, output: torch.Tensor, eps: float) -> bool:
     size = output.detach().abs().to(fine.abs().dtype)
     largest = size.max() if size.numel() else 0
     allowed = _SAME_CHANGE * eps * (size + _OF_THE_LARGEST * largest) + _SAME_CHANGE_SHARE * fine.abs()
@@ -187,10 +205,10 @@ def _same_change(fine: torch.Tensor, coarse: torch.Tensor, output: torch.Tensor)
     return bool((((fine.detach() - coarse.detach()).abs() <= allowed) | nowhere).all())
 
 
-def _same_function(fine: torch.Tensor, coarse: torch.Tensor) -> bool:
+def _same_function(fine: torch.Tensor, coarse: torch.Tensor, eps: float) -> bool:
     """Equal to within a generous round-off of the lower precision."""
     fine, coarse = fine.detach(), coarse.detach()
     difference = (fine - coarse.to(fine.dtype)).abs()
     largest = fine.abs().max() if fine.numel() else torch.zeros(())
-    allowed = _SAME_VALUE * resolution(coarse.dtype) * (fine.abs() + _OF_THE_LARGEST * largest)
+    allowed = _SAME_VALUE * eps * (fine.abs() + _OF_THE_LARGEST * largest)
     return bool((difference <= allowed).all())

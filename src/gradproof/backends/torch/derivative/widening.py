@@ -18,13 +18,21 @@ from typing import Any, ParamSpec, TypeVar, cast
 import torch
 from torch.overrides import TorchFunctionMode
 
+from gradproof.backends.torch.tensors.coordinates import resolution
+
 P = ParamSpec("P")
 T = TypeVar("T")
 
 _DOUBLE = (torch.float64, torch.complex128)
 _WIDE = {torch.complex64: torch.complex128, torch.complex32: torch.complex128}
 _Tensor: Any = torch.Tensor  # not all of its methods have types
-_CASTS = {_Tensor.float, _Tensor.half, _Tensor.bfloat16, _Tensor.cfloat, _Tensor.chalf}
+_CASTS = {
+    _Tensor.float: torch.float32,
+    _Tensor.half: torch.float16,
+    _Tensor.bfloat16: torch.bfloat16,
+    _Tensor.cfloat: torch.complex64,
+    _Tensor.chalf: torch.complex32,
+}
 
 
 def wide(dtype: torch.dtype) -> torch.dtype:
@@ -42,8 +50,8 @@ class Widening(TorchFunctionMode):
 
     def __init__(self) -> None:
         super().__init__()
-        self.has_acted = False
-        """Whether there was anything to widen."""
+        self.coarsest = 0.0
+        """The widest spacing of the numbers that would have been computed with; zero: there was nothing to widen."""
         self._copies: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
         """By its id, each low-precision tensor that was met (it is kept alive), and the copy that stands in for it."""
 
@@ -52,7 +60,7 @@ class Widening(TorchFunctionMode):
     ) -> Any:
         given = [self._widened(value) for value in args]
         if func in _CASTS and given:
-            self.has_acted = True
+            self._meet(_CASTS[func])
             return given[0]
         named = {name: self._widened(value) for name, value in kwargs.items()} if kwargs else {}
         with self._without_autocast():
@@ -63,9 +71,9 @@ class Widening(TorchFunctionMode):
         enabled = [device for device in ("cpu", "cuda") if torch.is_autocast_enabled(device)]
         if not enabled:
             return nullcontext()
-        self.has_acted = True
         stack = ExitStack()
         for device in enabled:
+            self._meet(torch.get_autocast_dtype(device))
             stack.enter_context(torch.autocast(device, enabled=False))
         return stack
 
@@ -74,8 +82,7 @@ class Widening(TorchFunctionMode):
         if isinstance(value, torch.Tensor):
             return self._copy_of(value) if _is_low(value.dtype) else value
         if isinstance(value, torch.dtype):
-            self.has_acted = self.has_acted or _is_low(value)
-            return wide(value) if _is_low(value) else value
+            return self._wide(value) if _is_low(value) else value
         if isinstance(value, (tuple, list)) and not isinstance(value, torch.Size):
             parts = cast("list[Any] | tuple[Any, ...]", value)
             widened = [self._widened(part) for part in parts]
@@ -85,8 +92,16 @@ class Widening(TorchFunctionMode):
             return {name: self._widened(part) for name, part in cast("dict[Any, Any]", value).items()}
         return value
 
+    def _wide(self, dtype: torch.dtype) -> torch.dtype:
+        self._meet(dtype)
+        return wide(dtype)
+
+    def _meet(self, dtype: torch.dtype) -> None:
+        """Note that numbers of a low precision were met."""
+        self.coarsest = max(self.coarsest, resolution(dtype))
+
     def _copy_of(self, tensor: torch.Tensor) -> torch.Tensor:
-        self.has_acted = True
+        self._meet(tensor.dtype)
         if id(tensor) not in self._copies:
             self._copies[id(tensor)] = tensor, tensor.to(wide(tensor.dtype))
         return self._copies[id(tensor)][1]

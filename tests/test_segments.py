@@ -1,0 +1,99 @@
+"""Single entries of low-precision kernels along segments, where steps are as long as the point itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from functions import custom
+
+import gradproof
+from gradproof import Verdict
+
+DTYPES = [torch.bfloat16, torch.float16]
+POLES: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
+    "1/x": (lambda x: 1 / x, lambda x: -1 / x**2),
+    "log|x|": (lambda x: x.abs().log(), lambda x: 1 / x),
+    "sqrt|x|": (lambda x: x.abs().sqrt(), lambda x: x.sign() / (2 * x.abs().sqrt())),
+    "x + 5": (lambda x: x + 5, torch.ones_like),
+    "sigmoid": (torch.sigmoid, lambda x: torch.sigmoid(x) * torch.sigmoid(-x)),
+}
+
+
+def kernel(name: str, dtype: torch.dtype, factor: float = 1.0) -> Callable[..., Any]:
+    function, derivative = POLES[name]
+
+    def only(x: torch.Tensor) -> torch.Tensor:
+        if x.dtype is not dtype:
+            raise TypeError(f"a kernel for {dtype} only")
+        return function(x.float()).to(dtype)
+
+    return custom(only, lambda saved, g: (factor * g.float() * derivative(saved[0].float())).to(dtype))
+
+
+def point(count: int, dtype: torch.dtype) -> torch.Tensor:
+    """Numbers on both sides of zero, some of them near to it, but none so near that half precision overflows."""
+    drawn = torch.randn(count, generator=torch.Generator().manual_seed(0))
+    return (drawn + drawn.sign() * 1e-2).to(dtype).requires_grad_()
+
+
+@pytest.mark.parametrize("count", [4, 40])
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("name", POLES)
+def test_a_right_kernel_passes(name: str, dtype: torch.dtype, count: int) -> None:
+    report = gradproof.check(kernel(name, dtype), point(count, dtype), modes="reverse")
+    assert report.verdict is Verdict.PASS, str(report)
+
+
+@pytest.mark.parametrize("factor", [-1.0, 1.5])
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("name", POLES)
+def test_a_wrong_one_fails(name: str, dtype: torch.dtype, factor: float) -> None:
+    report = gradproof.check(kernel(name, dtype, factor), point(40, dtype), modes="reverse")
+    assert report.verdict is Verdict.FAIL, str(report)
+
+
+@pytest.mark.parametrize("factor", [0.0, 3.0])
+def test_what_no_value_shows_is_no_pass(factor: float) -> None:
+    def only(x: torch.Tensor) -> torch.Tensor:
+        if x.dtype is not torch.bfloat16:
+            raise TypeError("a kernel for bfloat16 only")
+        return x * x + 1e4
+
+    hidden = custom(only, lambda saved, g: factor * 2 * saved[0] * g)
+    for count in (3, 300, 3000):
+        report = gradproof.check(hidden, point(count, torch.bfloat16), modes="reverse")
+        assert report.verdict is Verdict.INCONCLUSIVE, str(report)
+
+
+def test_a_value_that_cancellation_made_flat_is_no_disproof() -> None:
+    def only(x: torch.Tensor) -> torch.Tensor:
+        if x.dtype is not torch.float32:
+            raise TypeError("a kernel for float32 only")
+        return 0.5 * (1 + torch.erf(x / 2**0.5))
+
+    normal = custom(only, lambda saved, g: g * torch.exp(-(saved[0] ** 2) / 2) / (2 * torch.pi) ** 0.5)
+    report = gradproof.check(normal, torch.full((4,), -6.0).requires_grad_(), modes="reverse")
+    assert report.verdict is not Verdict.FAIL, str(report)
+
+
+def test_numbers_below_the_smallest_normal_one_are_spaced_evenly() -> None:
+    def only(x: torch.Tensor) -> torch.Tensor:
+        if x.dtype is not torch.float32:
+            raise TypeError("a kernel for float32 only")
+        return x.exp()
+
+    report = gradproof.check(
+        custom(only, lambda saved, g: g * saved[0].exp()), torch.full((3,), -100.0).requires_grad_()
+    )
+    assert report.verdict is not Verdict.FAIL, str(report)
+
+
+@pytest.mark.parametrize(("slope", "verdict"), [(1.0, Verdict.PASS), (1.5, Verdict.FAIL), (0.5, Verdict.FAIL)])
+def test_a_slope_that_is_claimed_of_a_staircase_must_be_its_slope(slope: float, verdict: Verdict) -> None:
+    stairs = custom(lambda x: torch.round(8 * x) / 8, lambda saved, g: slope * g)
+    x = torch.randn(30, generator=torch.Generator().manual_seed(0), dtype=torch.float64).requires_grad_()
+    report = gradproof.check(stairs, x, modes="reverse")
+    assert report.verdict is verdict, str(report)
