@@ -22,9 +22,9 @@ from gradproof.core.words import Words
 from gradproof.properties.trials import trials
 from gradproof.results.finding import Finding
 
-# How often a question is asked again, so that a change at every seventh call shows; that many are asked where a check
-# without it takes so many calls more for each, and always for a certificate, unless there are too many numbers.
-_OFTEN, _CALLS, _MOST = 4, 32, 2**16
+# For a certificate so many vjps are asked that a change at every seventh call shows. Otherwise a question is asked again
+# this often, at most, where a check without it takes so many calls for each; never with more numbers than these.
+_SEVENTH, _OFTEN, _CALLS, _MOST = 8, 4, 32, 2**16
 # Rows of the Jacobian that are asked for again, where they do not add up to what other vjps gave.
 _ROWS_AGAIN = 64
 
@@ -79,8 +79,9 @@ def _again(investigation: Investigation, options: Options) -> Iterator[Change]:
 def _often(investigation: Investigation, options: Options) -> Iterator[Change]:
     """A few questions once more, though all answers agree: a backward may change at every so many calls only."""
     problem, cost = investigation.problem, investigation.cost
-    few = problem.inputs.size + problem.outputs.size <= _MOST
-    times = _OFTEN if options.certify and few else min(_OFTEN, (cost.evaluations + cost.vjps) // _CALLS) if few else 0
+    missing = _SEVENTH - cost.vjps if options.certify else 0
+    times = max(missing, min(_OFTEN, (cost.evaluations + cost.vjps) // _CALLS))
+    times = times if problem.inputs.size + problem.outputs.size <= _MOST else 0
     rows = investigation.rows if problem.outputs.size > 1 else None
     for k in range(times):
         if rows is None:
