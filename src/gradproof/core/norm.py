@@ -47,6 +47,9 @@ def products(left: Vector, right: Vector) -> tuple[float, float]:
     >>> products(np.array([1.0, 2.0, 0.0]), np.array([3.0, 2.0, np.inf]))
     (7.0, 5.0)
     """
+    if len(left) <= PART:
+        product = _product(left, right)
+        return float(product.sum()), norm(product)
     sums: list[float] = []
     squares: list[float] = []
     for part in parts(len(left)):

@@ -92,8 +92,10 @@ class Prober:
     def _look_at_one_output(self) -> Accused | None:
         """The row of one output, for a certificate: a derivative may be wrong for one-hot cotangents only."""
         ledger, survey = self._ledger, self._ledger.survey
+        if not ledger.options.certify or not ledger.precise or ledger.problem.outputs.size == 1:
+            return None
         seen = np.flatnonzero((survey.hides < np.inf) & ~survey.aside & ~survey.bent)
-        if not ledger.options.certify or not ledger.precise or ledger.problem.outputs.size == 1 or not len(seen):
+        if not len(seen):
             return None
         output = int(seen[ledger.options.seed % len(seen)])
         accusation = ledger.ask(survey, basis(slice(output, output + 1), ledger.problem.outputs.size)[0])

@@ -32,7 +32,7 @@ def weak_elements(ledger: Ledger) -> Flags | None:
 
 def _wanted(ledger: Ledger) -> Vector | None:
     """What must be seen of each entry; None where the tolerance or the entry is not known."""
-    if not ledger.explicit or ledger.problem.outputs.size != 1 or not ledger.questions or not ledger.searches:
+    if ledger.problem.outputs.size != 1 or not ledger.explicit or not ledger.questions or not ledger.searches:
         return None
     cotangent, pullback = ledger.questions[0]
     if not cotangent[0]:

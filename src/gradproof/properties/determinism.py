@@ -22,9 +22,9 @@ from gradproof.core.words import Words
 from gradproof.properties.trials import trials
 from gradproof.results.finding import Finding
 
-# For a certificate so many vjps are asked that a change at every seventh call shows. Otherwise a question is asked again
-# this often, at most, where a check without it takes so many calls for each; never with more numbers than these.
-_SEVENTH, _OFTEN, _CALLS, _MOST = 8, 4, 32, 2**16
+# For a certificate so many vjps are asked that a change at every seventh call shows. Otherwise a question is asked
+# again this often, at most, where a check without it takes so many calls for each; never with more numbers than these.
+_SEVENTH, _OFTEN, _CALLS, _MOST = 8, 4, 48, 2**16
 # Rows of the Jacobian that are asked for again, where they do not add up to what other vjps gave.
 _ROWS_AGAIN = 64
 

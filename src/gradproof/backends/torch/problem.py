@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import sys
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from gradproof.backends.calls import Call
@@ -111,7 +112,7 @@ def _assemble(
         further = {**further, Elsewhere: Elsewhere(moved.vjp, moved.jvp)}
         if not isinstance(call, WideCall) and (twin is not None or point.space.coarsest_eps <= DOUBLE):
             find = functools.partial(_twinned, call, point, outputs, reverse, least_products, twin)
-            further = {**further, Twin: Twin(functools.cache(find))}
+            further = {**further, Twin: Twin(_Once(find))}
     # what is compared with neighbours must be computed as they are
     if wide is not None:
         value = wide.value
@@ -139,6 +140,19 @@ def _assemble(
         },
     )
     return Made(problem, point, outputs, forward)
+
+
+class _Once:
+    """Calls a function when it is asked for its result first. To make `functools.cache` of one takes 10 µs."""
+
+    def __init__(self, find: Callable[[], Twinned | None]) -> None:
+        self._find: Callable[[], Twinned | None] | None = find
+        self._found: Twinned | None = None
+
+    def __call__(self) -> Twinned | None:
+        if self._find is not None:
+            self._found, self._find = self._find(), None
+        return self._found
 
 
 def _twinned(
