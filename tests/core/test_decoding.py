@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -255,11 +256,11 @@ def test_few_wrong_entries_of_a_search_are_no_solvers_jumps(
     """Slightly wrong ones, that is: were it a solver's tolerance, the others would not agree."""
     asked: list[bool] = []
 
-    def finds_noise(investigation: Investigation, *, slight: bool = False) -> bool:
+    def learn_noise(investigation: Investigation, *, slight: bool = False, unless: Callable[[], bool]) -> bool:
         asked.append(slight)
         return False
 
-    monkeypatch.setattr(examination, "finds_noise", finds_noise)
+    monkeypatch.setattr(examination, "learn_noise", learn_noise)
     case = stencil_case(3000, {(k, k): 1e-3 for k in range(0, 600 * wrong, 600)})
     list(examination.examined(case, options(), [("jacobian", Property(jacobian))]))
     assert asked == [looks]

@@ -42,13 +42,14 @@ def sticks_out(
     """
     wide = investigation.once(widened) if investigation.problem.coarsest_eps > DOUBLE else None
     investigation = wide or investigation
+    stencil = Stencil(investigation)
     others = list(_others(investigation, mode, *place))[:_ENTRIES]
-    if not others:
+    if not others or stencil.buried[place[1].coordinate]:  # along which no step can be taken that means anything
         return False
     sizes = np.array([abs(claim) for _, _, claim in others])
     with np.errstate(divide="ignore"):
         within = _LESS * difference * np.minimum(1.0, sizes / abs(size))
-    return 2 * int(_agree(Stencil(investigation), others, within).sum()) > len(others)
+    return 2 * int(_agree(stencil, others, within).sum()) > len(others)
 
 
 def _agree(stencil: Stencil, entries: list[_Entry], within: Vector) -> Flags:

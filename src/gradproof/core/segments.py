@@ -23,6 +23,7 @@ from gradproof.core.precision import (
     DOUBLE,
     ENTRY_ROUND_OFF,
     EVALUATION_ROUND_OFF,
+    HALF_OR_LESS,
     WIDEST_BAR,
     default_rtol,
 )
@@ -53,7 +54,10 @@ class _Entries:
 
 
 def clear(stencil: Stencil, tolerances: Tolerances, judged: Judged) -> None:
-    """Call those suspects RIGHT that segments clear; INCONCLUSIVE those that were WRONG and of which none tells."""
+    """Call those suspects RIGHT that segments clear.
+
+    In half precision those that were WRONG, and of which no segment tells anything, are INCONCLUSIVE.
+    """
     investigation, problem = stencil.investigation, stencil.problem
     low = problem.coarsest_eps > DOUBLE and problem.evaluates_in is None and problem.noise is None
     if not low or judged.mode is not Mode.REVERSE:
@@ -68,6 +72,8 @@ def clear(stencil: Stencil, tolerances: Tolerances, judged: Judged) -> None:
         cleared, blind, bar, _ = _looked_at(investigation, entries)
         judged.status[group[cleared]] = Status.RIGHT.rank
         judged.error[group[cleared]] = bar[cleared]
+        if problem.coarsest_eps <= HALF_OR_LESS:  # the ladder of single precision is to be believed
+            continue
         doubtful = group[blind & (judged.status[group] == Status.WRONG.rank)]
         judged.status[doubtful], judged.error[doubtful] = Status.INCONCLUSIVE.rank, np.inf
 
@@ -134,8 +140,9 @@ def _looked_at(investigation: Investigation, entries: _Entries) -> tuple[Flags, 
     for half in (*near, *(length * scale for length in _LENGTHS)):
         residual, bar, size, mean = _along(investigation, entries, half)
         with np.errstate(invalid="ignore"):
-            tells = bar <= WIDEST_BAR * np.fmax(size, entries.largest)
-            close = np.abs(residual) <= bar + np.nan_to_num(entries.tolerance)
+            allowed = bar + np.nan_to_num(entries.tolerance)
+            tells = allowed <= WIDEST_BAR * np.fmax(size, entries.largest)
+            close = np.abs(residual) <= allowed
             holds |= tells & close
             breaks |= tells & ~close
             sharper = tells & (bar < sharpest)

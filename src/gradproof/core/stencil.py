@@ -29,7 +29,7 @@ from gradproof.core.ladder import (
     rungs,
     settle,
 )
-from gradproof.core.precision import BEND, OWN_SIZE, ROUGH, SHORTEST, UNLIKE_ROUND_OFF
+from gradproof.core.precision import BEND, DOUBLE, OWN_SIZE, ROUGH, SHORTEST, UNLIKE_ROUND_OFF
 from gradproof.core.quotients import Quotients
 from gradproof.core.types import Flags, Indices, Matrix, Vector
 
@@ -218,6 +218,8 @@ class Stencil(Quotients):
             error[(values == 0).sum(axis=0) > 1] = np.inf
         least = np.maximum(OWN_SIZE * np.abs(self.problem.value[outputs]), UNLIKE_ROUND_OFF * self.noise[outputs])
         least *= not climb.last_resort or climb.order > 1
+        if eps > DOUBLE:  # in low precision, waves as short as the steps are ordinary, and so is their round-off
+            return value, error, np.zeros(value.shape, dtype=np.bool_)
         with np.errstate(all="ignore"):
             return value, error, drifts(values, floors, least / np.abs(climb.scale[index, None] * sizes[-1]))
 

@@ -256,10 +256,8 @@ class Judge:
                 clear = (excess > near.error) & (near.error <= CLEAR * off)
                 seen[columns == column] = clear & ~self._stencil.bends_near(int(column), rows)
                 wider = np.fmax(near.error, np.abs(suspects.analytic[here] - suspects.numeric[here]))
-                bars = self._tolerances.widest_bar(rows, suspects.columns[here])
-                ranks = rank(off, near.error, suspects.tolerance[here], bars)
             judged.error[here[blurred]] = wider[blurred]
-            status[here[blurred]] = ranks[blurred]
+            status[here[blurred]] = Status.INCONCLUSIVE.rank
         self._spare_buried(judged, which)
         return which[~seen]
 
