@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradproof.core.agreement import same, worst_difference
+from gradproof.core.capabilities import MemoryWatch
 from gradproof.core.investigation import Investigation
 from gradproof.core.options import Options
+from gradproof.core.problem import Problem
 from gradproof.core.status import Status
 from gradproof.results.finding import Finding
 
@@ -28,5 +30,12 @@ def repeatability(investigation: Investigation, options: Options) -> Iterator[Fi
                 f"{place} was {problem.value[worst]:.9g}, then {again[worst]:.9g}. "
                 "No numerical derivative can be trusted."
             ),
-            hint="fix the seed inside the function, or switch randomness (dropout, sampling) off",
+            hint=_hint(problem),
         )
+
+
+def _hint(problem: Problem) -> str:
+    watch = problem.capability(MemoryWatch)
+    if watch is not None and watch.overwritten_inputs:
+        return f"it overwrites {', '.join(watch.overwritten_inputs)}: {problem.words.input_overwritten}"
+    return "fix the seed inside the function, or switch randomness (dropout, sampling) off"

@@ -62,10 +62,10 @@ _IN_CPP = "CppFunction"
 
 
 def saved_tensors(nodes: Sequence[Any]) -> list[tuple[str, torch.Tensor]]:
-    """What hand-written nodes saved for backward, with names; those written in C++ do not tell."""
+    """What hand-written nodes saved for backward, as attributes too, with names; those written in C++ do not tell."""
     found: list[tuple[str, torch.Tensor]] = []
     for node in nodes:
         name = f"a tensor that {type(node).__name__.removesuffix('Backward')} saved for backward"
-        saved = getattr(node, "saved_tensors", ())
+        saved = (*getattr(node, "saved_tensors", ()), *getattr(node, "__dict__", {}).values())
         found += [(name, tensor) for tensor in saved if isinstance(tensor, torch.Tensor)]
     return found

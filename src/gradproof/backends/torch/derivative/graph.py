@@ -1,0 +1,98 @@
+"""The graph that backwards run on: that of the first call, or one of its own for each question.
+
+Fused kernels compute the gradient in forward, in the memory of an input or of a saved tensor, and scale it in place in
+backward. Such a graph answers once. As soon as that is seen, the function is called anew for each question.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
+
+import torch
+
+from gradproof.backends.calls import Call
+from gradproof.backends.torch.derivative.outputs import Outputs
+from gradproof.backends.torch.memory.sharing import memory_of
+from gradproof.backends.torch.memory.watch import Watch, hand_written, saved_tensors
+from gradproof.backends.torch.tensors.point import Point
+
+T = TypeVar("T")
+Pulled = Callable[[Sequence[torch.Tensor]], T]
+"""What is made of the outputs of a graph: gradients, read before the inputs are put back, whose memory they may be."""
+_CHANGED = "modified by an inplace operation"
+"""PyTorch's words for a saved tensor that is not what it was."""
+
+
+class Graph:
+    """The outputs to pull from, while the inputs are kept safe from backwards that are not PyTorch's own."""
+
+    def __init__(self, call: Call, point: Point, outputs: Outputs, *, anew: bool = False) -> None:
+        """`anew`: the function wrote to its inputs, so that what it saved may be gone already."""
+        self._call, self._point, self._outputs = call, point, outputs
+        self._hand_written = bool(hand_written(outputs.tensors))
+        self._asked = False
+        self.anew = anew
+        """Whether each question gets a graph of its own."""
+        self._consumed: dict[str, None] = {}
+
+    def is_anew(self) -> bool:
+        """Whether each vjp calls the function by now."""
+        return self.anew
+
+    def consumed(self) -> tuple[str, ...]:
+        """What backwards were seen to overwrite of what they had saved, in words."""
+        return tuple(self._consumed)
+
+    def ask(self, pulled: Pulled[T]) -> T:
+        """What `pulled` makes of the outputs. The inputs are put back afterwards."""
+        if not self._hand_written and not self.anew:
+            return pulled(self._outputs.tensors)
+        try:
+            return pulled(self._fresh()) if self.anew else self._on_first(pulled)
+        finally:
+            self._point.restore()
+
+    def _on_first(self, pulled: Pulled[T]) -> T:
+        """The first question is watched: later ones rely on what it leaves."""
+        tensors = self._outputs.tensors
+        if not self._asked:
+            self._asked = True
+            watch = Watch(self.saved(tensors))
+            answer = pulled(tensors)
+            self.consume(watch.changed())
+            return answer
+        try:
+            return pulled(tensors)
+        except Exception as error:
+            return self._once_more(pulled, error)
+
+    def _once_more(self, pulled: Pulled[T], error: Exception) -> T:
+        """The answer on a new graph, where a question before has spoilt the old one; else the exception itself."""
+        self._point.restore()
+        try:
+            answer = pulled(self._fresh())
+        except Exception:
+            raise error from None
+        self.anew = True
+        told = (str(error).splitlines() or [""])[0]
+        if _CHANGED not in told:  # else it says which tensor was changed, and so does the watch
+            self.consume([f"what it had saved (on the same graph, a second one raised {type(error).__name__}: {told})"])
+        return answer
+
+    def consume(self, what: Iterable[str]) -> None:
+        """Remember what a backward overwrote of what it had saved: from now on, each has a graph of its own."""
+        self._consumed.update(dict.fromkeys(what))
+        self.anew = self.anew or bool(self._consumed)
+
+    def saved(self, outputs: Sequence[torch.Tensor]) -> list[tuple[str, torch.Tensor]]:
+        """What hand-written Functions saved, with names, but for inputs, which are looked at anyway."""
+        if not self._hand_written:
+            return []
+        inputs = [memory_of(tensor) for tensor in self._point.tensors]
+        found = saved_tensors(hand_written(outputs))
+        return [(name, tensor) for name, tensor in found if memory_of(tensor) not in inputs]
+
+    def _fresh(self) -> list[torch.Tensor]:
+        """The outputs of another call."""
+        return self._outputs.pick(self._call())
