@@ -17,7 +17,7 @@ from gradproof.backends.torch.calls import flatten_outputs, is_floating
 from gradproof.backends.torch.derivative.pull import pull
 from gradproof.backends.torch.derivative.twin import wide
 from gradproof.backends.torch.memory.sharing import memory_of
-from gradproof.backends.torch.memory.watch import Watch, hand_written, saved_tensors
+from gradproof.backends.torch.memory.watch import Watch, attributes, hand_written, saved_tensors
 from gradproof.backends.torch.tensors.coordinates import build, read
 from gradproof.backends.torch.tensors.frames import Frame
 from gradproof.backends.torch.tensors.leaves import row
@@ -118,13 +118,13 @@ class Run:
             labels = [block.label for block in self.inputs.blocks]
             inputs = Watch(list(zip(labels, graph.inputs, strict=True)))
             given = Watch([(cotangent_of(block), v) for block, _, v in flowing])
-            saved = Watch(graph.saved())
+            saved, attached = Watch(graph.saved()), attributes(hand_written(graph.outputs))
             gradients = pull([output for _, output, _ in flowing], graph.inputs, [v for _, _, v in flowing])
             for block, gradient in zip(self.inputs.blocks, gradients, strict=True):
                 if gradient is not None:
                     result[block.slice] = read(gradient)
             changed = [*inputs.changed(), *saved.changed()]
-            graph.is_spoilt = bool(changed or self.overwritten)
+            graph.is_spoilt = bool(changed or self.overwritten or attached)
             self._consumed.update(dict.fromkeys((*changed, *given.changed())))
         return result
 
@@ -149,7 +149,7 @@ class _Graph:
     def __init__(self, outputs: list[torch.Tensor], inputs: list[torch.Tensor]) -> None:
         self.outputs, self.inputs = outputs, inputs
         self.is_spoilt = False
-        """Whether a backward wrote to what the next one needs."""
+        """Whether a backward wrote to what the next one needs, or may have."""
 
     def saved(self) -> list[tuple[str, torch.Tensor]]:
         """What hand-written Functions saved, with names, but for the inputs."""

@@ -7,14 +7,15 @@ backward. Such a graph answers once. As soon as that is seen, the function is ca
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
+import numpy as np
 import torch
 
 from gradproof.backends.calls import Call
 from gradproof.backends.torch.derivative.outputs import Outputs
 from gradproof.backends.torch.memory.sharing import memory_of
-from gradproof.backends.torch.memory.watch import Watch, hand_written, saved_tensors
+from gradproof.backends.torch.memory.watch import Watch, attributes, hand_written, saved_tensors
 from gradproof.backends.torch.tensors.point import Point
 
 T = TypeVar("T")
@@ -44,28 +45,49 @@ class Graph:
         """What backwards were seen to overwrite of what they had saved, in words."""
         return tuple(self._consumed)
 
-    def ask(self, pulled: Pulled[T]) -> T:
-        """What `pulled` makes of the outputs. The inputs are put back afterwards."""
+    def ask(self, pulled: Pulled[T], *, watched: bool = False) -> T:
+        """What `pulled` makes of the outputs. The inputs are put back afterwards.
+
+        The first question is `watched` anyway: later ones rely on what it leaves.
+        """
         if not self._hand_written and not self.anew:
             return pulled(self._outputs.tensors)
         try:
-            return pulled(self._fresh()) if self.anew else self._on_first(pulled)
+            if self.anew:
+                return self._pulled(self._fresh(), pulled, watched)
+            return self._on_first(pulled, watched)
         finally:
             self._point.restore()
 
-    def _on_first(self, pulled: Pulled[T]) -> T:
-        """The first question is watched: later ones rely on what it leaves."""
-        tensors = self._outputs.tensors
+    def _on_first(self, pulled: Pulled[T], watched: bool) -> T:
         if not self._asked:
             self._asked = True
-            watch = Watch(self.saved(tensors))
-            answer = pulled(tensors)
-            self.consume(watch.changed())
-            return answer
+            return self._pulled(self._outputs.tensors, pulled, True)
         try:
-            return pulled(tensors)
+            return self._pulled(self._outputs.tensors, pulled, watched)
         except Exception as error:
             return self._once_more(pulled, error)
+
+    def _pulled(self, outputs: Sequence[torch.Tensor], pulled: Pulled[T], watched: bool) -> T:
+        if not watched or not self._hand_written:
+            return pulled(outputs)
+        nodes, anew = hand_written(outputs), self.anew
+        saved, attached = Watch(self._others(saved_tensors(nodes))), Watch(self._others(attributes(nodes)))
+        answer = pulled(outputs)
+        self.consume(saved.changed())
+        working = list(attached.changed())
+        if working and not self._consumed and not self._answers_again(outputs, pulled, answer, anew):
+            self.consume(working)
+        return answer
+
+    def _answers_again(self, outputs: Sequence[torch.Tensor], pulled: Pulled[T], answer: T, anew: bool) -> bool:
+        """Whether the graph gives the same again, though an attribute was written to: it may be room to work in."""
+        if not anew:
+            self._point.restore()
+        try:
+            return np.array_equal(_numbers(answer), _numbers(pulled(outputs)), equal_nan=True)
+        except Exception:
+            return False
 
     def _once_more(self, pulled: Pulled[T], error: Exception) -> T:
         """The answer on a new graph, where a question before has spoilt the old one; else the exception itself."""
@@ -85,14 +107,16 @@ class Graph:
         self._consumed.update(dict.fromkeys(what))
         self.anew = self.anew or bool(self._consumed)
 
-    def saved(self, outputs: Sequence[torch.Tensor]) -> list[tuple[str, torch.Tensor]]:
-        """What hand-written Functions saved, with names, but for inputs, which are looked at anyway."""
-        if not self._hand_written:
-            return []
+    def _others(self, tensors: Sequence[tuple[str, torch.Tensor]]) -> list[tuple[str, torch.Tensor]]:
+        """Those that are not in the memory of inputs, which are looked at anyway."""
         inputs = [memory_of(tensor) for tensor in self._point.tensors]
-        found = saved_tensors(hand_written(outputs))
-        return [(name, tensor) for name, tensor in found if memory_of(tensor) not in inputs]
+        return [(name, tensor) for name, tensor in tensors if memory_of(tensor) not in inputs]
 
     def _fresh(self) -> list[torch.Tensor]:
         """The outputs of another call."""
         return self._outputs.pick(self._call())
+
+
+def _numbers(answer: Any) -> Any:
+    """The coordinates of an answer, in whatever form it is."""
+    return getattr(answer, "coordinates", getattr(answer, "gradient", answer))

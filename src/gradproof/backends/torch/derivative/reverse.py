@@ -61,17 +61,16 @@ class Reverse:
 
     def watched(self, cotangent: Vector, layout: MemoryLayout) -> Watched:
         """The same with a watch on the cotangents, on the inputs and on what hand-written Functions saved."""
-        return self.graph.ask(lambda outputs: self._watched(outputs, self._arrange(cotangent, layout)))
+        watched = self.graph.ask(lambda outputs: self._watched(outputs, self._arrange(cotangent, layout)), watched=True)
+        return watched._replace(overwritten=tuple(dict.fromkeys((*watched.overwritten, *self.graph.consumed()))))
 
     def _watched(self, outputs: Sequence[torch.Tensor], cotangents: Sequence[torch.Tensor]) -> Watched:
         anew = self.graph.anew  # then the function itself may have written to its inputs
         inputs = [(leaf.block.label, leaf.tensor) for leaf in self._point.leaves] if anew else []
-        named = zip(map(cotangent_of, self._outputs.space.blocks), cotangents, strict=True)
-        given, saved = Watch([*inputs, *named]), Watch(self.graph.saved(outputs))
-        gradient = self._point.gather(pull(outputs, self._point.tensors, cotangents))
+        watch = Watch([*inputs, *zip(map(cotangent_of, self._outputs.space.blocks), cotangents, strict=True)])
+        gradient = self._gathered(outputs, cotangents)
         moved = [] if anew else [leaf.block.label for leaf in self._point.overwritten()]
-        self.graph.consume(saved.changed())
-        return Watched(gradient, tuple(dict.fromkeys((*moved, *given.changed(), *self.graph.consumed()))))
+        return Watched(gradient, (*moved, *watch.changed()))
 
     def batched(self, cotangents: Matrix) -> Matrix:
         """J^T v for many cotangents, one row each, through vmap."""
