@@ -1,4 +1,4 @@
-"""Kernels that write to their inputs, to grad_output or to what they saved: named first, and judged when called once."""
+"""Kernels that write to their inputs, to grad_output or to what they saved: named, and judged when called once."""
 
 from __future__ import annotations
 

@@ -32,6 +32,7 @@ def check(
     properties: Iterable[str] | None = None,
     allow: str | Iterable[str] = (),
     precision: Any = None,
+    intended: Callable[..., Any] | None = None,
     **torch_names: bool,
 ) -> Report:
     """Check the derivatives of `func(*inputs, **kwargs)` with respect to every input that requires a gradient.
@@ -48,7 +49,9 @@ def check(
     (see `gradproof.properties`); what those named in `allow` find is intended, as `"mutation"` is of a kernel that
     works in place: it is noted, and fails nothing. `precision` says what the function is computed in, where that is
     lower than the dtype of its outputs: a dtype, the name of one ("bfloat16"), or the relative spacing of its numbers.
-    Unless it is said, it is measured where the dtype does not explain what is seen.
+    Unless it is said, it is measured where the dtype does not explain what is seen. `intended` is the function whose
+    derivative is meant, where that is not `func` itself (straight-through estimators, gradient reversal): it gets the
+    same arguments, and its numerical derivative is what the derivative of `func` is compared with.
 
     torch's names for some of this (`check_forward_ad`, `check_batched_grad`, `check_batched_forward_grad`,
     `check_undefined_grad`, `check_grad_dtypes`) are understood too, so that calls can be moved over.
@@ -62,11 +65,18 @@ def check(
     <Verdict.FAIL: 'a derivative is wrong, or cannot be computed'>
     >>> report.findings[0].input_element == report.findings[0].output_element
     True
+    >>> reversal = type("Reversal", (torch.autograd.Function,), {
+    ...     "forward": staticmethod(lambda ctx, x: x.clone()), "backward": staticmethod(lambda ctx, g: -g),
+    ... })
+    >>> check(reversal.apply, x, intended=lambda x: -x).ok
+    True
     """
     if order not in (1, 2):
         raise ValueError(f"order must be 1 or 2, got {order!r}")
     if not callable(func):
         raise TypeError(f"check expects a function or a module first, got {func!r}")
+    if intended is not None and not callable(intended):
+        raise TypeError(f"intended is the function whose derivative is meant, got {intended!r}")
     if operator.index(seed) < 0:
         raise ValueError(f"seed must be a whole number >= 0, got {seed!r}")
     arguments = as_arguments(inputs)
@@ -86,7 +96,8 @@ def check(
         seed=seed,
         precision=spacing_of(precision),
     )
-    with backend.session(func, arguments, keywords, wrt=_named_inputs(wrt), masked=masked) as session:
+    made = backend.session(func, arguments, keywords, wrt=_named_inputs(wrt), masked=masked, intended=intended)
+    with made as session:
         request = Request(  # made inside: its clock does not run while another thread has its turn
             subject=name_of(func),
             options=options,

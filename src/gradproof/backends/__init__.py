@@ -63,10 +63,12 @@ class Backend(Protocol):
         *,
         wrt: Sequence[str | int] | None,
         masked: bool,
+        intended: Callable[..., Any] | None = None,
     ) -> AbstractContextManager[Session]:
         """Refuse what cannot be checked, then keep the user's state safe until the end.
 
-        `masked`: of sparse arrays only the specified elements count.
+        `masked`: of sparse arrays only the specified elements count. `intended` is the function whose values the
+        Problem has, where the derivative is meant to be that one's.
         """
         ...
 

@@ -159,6 +159,13 @@ class Reference(NamedTuple):
     """The calls that it took to find all this out."""
 
 
+class Original(NamedTuple):
+    """The function itself, where the Problem has the values of another one, whose derivative is meant."""
+
+    value: Vector
+    evaluate: Callable[[Vector], Vector]
+
+
 class Elsewhere(NamedTuple):
     """The derivative under test at another point, which its blocks can store: the point first, then the probe."""
 
