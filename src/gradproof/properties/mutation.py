@@ -7,6 +7,7 @@ values are right all the same is known where the derivative was compared and not
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from gradproof.core.capabilities import MemoryWatch
@@ -30,6 +31,9 @@ def mutation(investigation: Investigation, options: Options) -> Iterator[Finding
     """What was written to by the function, and by its vjp. What is known without a call comes first."""
     words, watch = investigation.problem.words, investigation.asks(MemoryWatch)
     reverse = investigation.problem.connected and Mode.REVERSE in options.modes
+    if reverse and investigation.cost.is_limited and investigation.rows is None:
+        with suppress(Exception):  # the trials need it too; others report what it raises
+            _ = investigation.pullback
     told = watch.consumed() if reverse else ()
     yield from overwriting(watch.overwritten_inputs, told, words)
     if reverse:
