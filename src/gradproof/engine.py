@@ -288,6 +288,8 @@ def explain(round_: Round) -> list[Finding]:
         return []
     asked = [(name, PROPERTIES[name]) for name in EXPLANATIONS]
     asked = [(name, each) for name, each in asked if each.can_be_asked(investigation.problem, options.modes)]
+    known = {finding.property for finding in round_.findings}
+    asked = [(name, each) for name, each in asked if name not in known]
     found = [finding for by_one in examined(investigation, options, asked) for finding in by_one]
     return [finding for finding in found if isinstance(finding, Finding) and finding.cause is None]
 

@@ -7,6 +7,7 @@ backward. Such a graph answers once. As soon as that is seen, the function is ca
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from typing import Any, TypeVar
 
 import numpy as np
@@ -61,24 +62,35 @@ class Graph:
 
     def _on_first(self, pulled: Pulled[T], watched: bool) -> T:
         if not self._asked:
+            answer = self._pulled(self._outputs.tensors, pulled, True)
             self._asked = True
-            return self._pulled(self._outputs.tensors, pulled, True)
+            return answer
         try:
             return self._pulled(self._outputs.tensors, pulled, watched)
         except Exception as error:
             return self._once_more(pulled, error)
 
     def _pulled(self, outputs: Sequence[torch.Tensor], pulled: Pulled[T], watched: bool) -> T:
-        if not watched or not self._hand_written:
+        watches = self._watches(outputs) if watched and self._hand_written else None
+        if watches is None:
             return pulled(outputs)
-        nodes, anew = hand_written(outputs), self.anew
-        saved, attached = Watch(self._others(saved_tensors(nodes))), Watch(self._others(attributes(nodes)))
-        answer = pulled(outputs)
-        self.consume(saved.changed())
+        (saved, attached), anew = watches, self.anew
+        try:
+            answer = pulled(outputs)
+        finally:
+            self.consume(saved.changed())
         working = list(attached.changed())
         if working and not self._consumed and not self._answers_again(outputs, pulled, answer, anew):
             self.consume(working)
         return answer
+
+    def _watches(self, outputs: Sequence[torch.Tensor]) -> tuple[Watch, Watch] | None:
+        """A watch on what was saved, and one on attributes; None where that cannot be looked at any more."""
+        nodes = hand_written(outputs)
+        try:
+            return Watch(self._others(saved_tensors(nodes))), Watch(self._others(attributes(nodes)))
+        except Exception:  # PyTorch does not show what was changed since it was saved; hooks may raise anything
+            return None
 
     def _answers_again(self, outputs: Sequence[torch.Tensor], pulled: Pulled[T], answer: T, anew: bool) -> bool:
         """Whether the graph gives the same again, though an attribute was written to: it may be room to work in."""
@@ -92,15 +104,16 @@ class Graph:
     def _once_more(self, pulled: Pulled[T], error: Exception) -> T:
         """The answer on a new graph, where a question before has spoilt the old one; else the exception itself."""
         self._point.restore()
-        try:
-            answer = pulled(self._fresh())
-        except Exception:
-            raise error from None
+        answers: list[T] = []
+        with suppress(Exception):
+            answers.append(pulled(self._fresh()))
+        if not answers:
+            raise error
         self.anew = True
         told = (str(error).splitlines() or [""])[0]
         if _CHANGED not in told:  # else it says which tensor was changed, and so does the watch
             self.consume([f"what it had saved (on the same graph, a second one raised {type(error).__name__}: {told})"])
-        return answer
+        return answers[0]
 
     def consume(self, what: Iterable[str]) -> None:
         """Remember what a backward overwrote of what it had saved: from now on, each has a graph of its own."""
