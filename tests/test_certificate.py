@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,12 @@ from gradproof.core.problem import Mode
 from gradproof.core.seen import Seen
 from gradproof.properties.jacobian import jacobian
 from gradproof.results.certificate import About
+
+
+@pytest.fixture(autouse=True)
+def quiet_as_in_the_engine() -> Iterator[None]:
+    with np.errstate(all="ignore"):
+        yield
 
 
 @pytest.mark.parametrize("strategy", ["probes", "entries"])

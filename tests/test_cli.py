@@ -44,6 +44,8 @@ case_constant = (torch.mul, (point(), 2.0))
 with_keywords = (torch.softmax, point(), {"dim": 0})
 NAMED = {"a": (torch.exp, point()), "b": case_right}
 LIST = [(torch.exp, point()), case_wrong]
+two_inputs = (lambda x, y: x * y.detach() + y, (point(), point()))
+rounded = (lambda x: x.float().sin().double(), point())
 no_case = 3
 needs = lambda x: x
 returns_function = lambda: torch.sin
@@ -135,6 +137,23 @@ def test_what_is_no_target_is_refused_with_code_2(module: Path, target: str, mes
         (["some_cases:case_right", "--strategy", "guess"], 2),
         (["some_cases:case_right", "--mode", "sideways"], 2),
         (["some_cases:case_right", "--seconds", "1e-9"], 3),
+        (["some_cases:case_right", "--evaluations", "1"], 3),
+        (["some_cases:case_right", "--evaluations", "1", "--seconds", "1"], 2),
+        (["some_cases:case_right", "--order", "2"], 0),
+        (["some_cases:case_right", "--order", "3"], 2),
+        (["some_cases:two_inputs"], 1),
+        (["some_cases:two_inputs", "--wrt", "0"], 0),
+        (["some_cases:two_inputs", "--wrt", "y"], 1),
+        (["some_cases:two_inputs", "--wrt", "z"], 2),
+        (["some_cases:case_wrong", "--property", "mutation"], 0),
+        (["some_cases:case_right", "--property", "beauty"], 2),
+        (["some_cases:case_wrong", "--allow", "mutation"], 1),
+        (["some_cases:case_wrong", "--allow", "jacobian"], 0),
+        (["some_cases:case_right", "--allow", "beauty"], 2),
+        (["some_cases:rounded"], 0),
+        (["some_cases:rounded", "--precision", "float32"], 0),
+        (["some_cases:rounded", "--precision", "1e-7"], 0),
+        (["some_cases:rounded", "--precision", "float33"], 2),
         (["some_cases:case_right", "--no-such-option"], 2),
         ([], 2),
     ],

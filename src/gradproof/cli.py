@@ -44,16 +44,33 @@ def check_command(
     modes: Annotated[list[str] | None, typer.Option("--mode", help="reverse or forward; may be repeated.")] = None,
     atol: Annotated[float | None, typer.Option(help="Absolute tolerance of an entry.")] = None,
     rtol: Annotated[float | None, typer.Option(help="Relative tolerance of an entry.")] = None,
+    order: Annotated[int, typer.Option(help="2: the second derivative too.")] = 1,
+    wrt: Annotated[list[str] | None, typer.Option(help="An input by name, pattern or number; may be repeated.")] = None,
+    properties: Annotated[
+        list[str] | None, typer.Option("--property", help="What is checked; may be repeated.")
+    ] = None,
+    allow: Annotated[
+        list[str] | None, typer.Option(help="A property whose findings are intended; may be repeated.")
+    ] = None,
+    precision: Annotated[str | None, typer.Option(help="What it is computed in: a dtype, or a spacing.")] = None,
     seconds: Annotated[float | None, typer.Option(help="Budget of each check.")] = None,
+    evaluations: Annotated[int | None, typer.Option(help="Budget of each check, in place of --seconds.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of the probes.")] = 0,
 ) -> None:
     """Check cases: (func, inputs), functions that return one, or collections of them."""
+    if seconds is not None and evaluations is not None:
+        _refuse("a check has one budget: give --seconds or --evaluations, not both")
     options: dict[str, Any] = {
         "strategy": strategy,
         "modes": modes or None,
         "atol": atol,
         "rtol": rtol,
-        "budget": seconds,
+        "order": order,
+        "wrt": [int(each) if each.isdecimal() else each for each in wrt] if wrt else None,
+        "properties": properties or None,
+        "allow": allow or (),
+        "precision": _number_or_name(precision),
+        "budget": seconds if evaluations is None else evaluations,
         "seed": seed,
     }
     try:
@@ -88,6 +105,14 @@ def demo_command(html: Html = Path("gradproof-demo.html")) -> None:
         raise typer.Exit(main(html))
     except ImportError as error:
         _refuse(str(error))
+
+
+def _number_or_name(precision: str | None) -> float | str | None:
+    """A spacing if it is a number, else the name of a dtype."""
+    try:
+        return None if precision is None else float(precision)
+    except ValueError:
+        return precision
 
 
 def _run(case: Case, options: dict[str, Any]) -> Report:

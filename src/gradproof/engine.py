@@ -382,6 +382,7 @@ def name_of(func: Callable[..., Any]) -> str:
     """
     while isinstance(func, functools.partial):
         func = func.func
-    name = str(getattr(func, "__name__", type(func).__qualname__))
+    # an operator of torch.library is called by what it was registered as
+    name = str(getattr(func, "__name__", "") or getattr(func, "_qualname", "") or type(func).__qualname__)
     owner = getattr(func, "__self__", None)
     return f"{owner.__qualname__}.{name}" if isinstance(owner, type) and not owner.__name__.startswith("_") else name

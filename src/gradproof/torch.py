@@ -138,6 +138,8 @@ def _decide(
             notify(str(finding), NonDifferentiableWarning, stacklevel=3)
         elif finding.kind == "unseen":
             notify(str(finding), UnseenWarning, stacklevel=3)
+        elif finding.property == "undefined" and finding.mode is Mode.REVERSE:
+            notify(_UNDEFINED_BY_DEFAULT, stacklevel=3)
     fatal = [finding for finding in round_.findings if _is_fatal(finding)]
     if fatal and raise_exception:
         reasons = list(dict.fromkeys([*explain(round_), *fatal]))
@@ -166,6 +168,11 @@ def _fit(problem: Problem, options: Options) -> Options:
 @functools.cache
 def _warn_once(message: str) -> None:
     notify(message, stacklevel=7)
+
+
+_UNDEFINED_BY_DEFAULT = (
+    "Backwards compatibility: gradients that are not there at all are checked too, unless check_undefined_grad=False."
+)
 
 
 def _told(finding: Finding) -> str:
@@ -338,6 +345,7 @@ def get_numerical_jacobian(
     output. `target` may be anything that `fn` reads, by argument or not.
     """
     _only_one(grad_out, "get_numerical_jacobian")
+    jacobians.warn_of_deprecation("get_numerical_jacobian")
     return jacobians.numerical_of_first_output(fn, inputs, target, eps)
 
 
@@ -366,6 +374,7 @@ def get_analytical_jacobian(
     of their inputs; they have their dtypes.
     """
     _only_one(grad_out, "get_analytical_jacobian")
+    jacobians.warn_of_deprecation("get_analytical_jacobian")
     return jacobians.analytical_with_flags(inputs, output, nondet_tol)
 
 

@@ -47,8 +47,11 @@ class Mode(enum.Enum):
 _BOTH = (Mode.REVERSE, Mode.FORWARD)
 
 
-class OutputChangedError(RuntimeError):
-    """The function returned another number of outputs, another shape or another dtype than at the point itself."""
+class OutputChangedError(RuntimeError, AssertionError):
+    """The function returned another number of outputs, another shape or another dtype than at the point itself.
+
+    An `AssertionError` too: that is what `torch.autograd.gradcheck` raises then.
+    """
 
 
 class NothingToCheckError(ValueError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import torch
 
 from gradproof.backends import as_arguments
+from gradproof.backends.notices import notify
 from gradproof.backends.torch.calls import call_of, flatten_outputs
 from gradproof.backends.torch.derivative.pull import pull
 from gradproof.backends.torch.problem import first_order
@@ -16,17 +18,28 @@ from gradproof.backends.torch.state.preserve import preserved
 from gradproof.core.investigation import Investigation
 from gradproof.core.space import Block
 from gradproof.core.stencil import Stencil
-from gradproof.core.types import Matrix
+from gradproof.core.types import Indices, Matrix
+
+
+def warn_of_deprecation(name: str) -> None:
+    """Warn the user of a helper that torch has marked as going away."""
+    notify(f"`{name}` is deprecated in torch, which this stands in for: it is private there.", FutureWarning, 3)
 
 
 def numerical_of_first_output(
     function: Callable[..., Any], inputs: Any, target: Any, step: float
 ) -> tuple[torch.Tensor, ...]:
     """That of the first output of `function(inputs)` for each tensor of `target`, or of `inputs` if that is None."""
-    packed = tuple(inputs) if isinstance(inputs, (tuple, list)) else inputs
+    many = isinstance(inputs, (tuple, list))
+    packed = tuple(inputs) if many else inputs
     moved = as_arguments(packed if target is None else target)
+
+    def call(*arguments: Any) -> Any:
+        """What is moved may be read from somewhere else than from the arguments."""
+        return function(packed if target is not None else arguments if many else arguments[0])
+
     with preserved([x for x in moved if isinstance(x, torch.Tensor)]):
-        found = _numerical(lambda *_: function(packed), moved, step)
+        found = _numerical(call, moved, step)
     return tuple(per_output[0] for per_output in found)
 
 
@@ -37,8 +50,12 @@ def numerical_of_one_input(
     moved = inputs[at] if instead is None else instead
     if not moved.requires_grad:
         raise ValueError(f"input {at} does not require a gradient: call requires_grad_() on it")
+
+    def call(argument: torch.Tensor) -> Any:
+        return function(*inputs) if instead is not None else function(*inputs[:at], argument, *inputs[at + 1 :])
+
     with preserved([moved]):
-        return tuple(_numerical(lambda *_: function(*inputs), (moved,), step)[0])
+        return tuple(_numerical(call, (moved,), step)[0])
 
 
 def analytical_with_flags(
@@ -61,8 +78,11 @@ def analytical_with_flags(
 
 
 def _numerical(function: Callable[..., Any], inputs: Sequence[Any], step: float) -> list[list[torch.Tensor]]:
-    """Central differences with this step: for each differentiable input, one Jacobian per output."""
-    problem = first_order(call_of(function, inputs)).problem
+    """Central differences with this step: for each differentiable input, one Jacobian per output.
+
+    Of sparse tensors what they specify is moved, in place; the rows of all other elements are zero, as torch's are.
+    """
+    problem = first_order(call_of(function, inputs), masked=True).problem
     columns = Stencil(Investigation(problem), step).screen(slice(0, problem.inputs.size))
     return [
         [_tensor(columns[source.slice, target.slice], source, target) for target in problem.outputs.blocks]
@@ -78,13 +98,22 @@ def _tensor(part: Matrix, source: Block, target: Block) -> torch.Tensor:
             "entry. Take the real or the imaginary part of the output inside the function."
         )
     real, imaginary = (part[:, 0::2], part[:, 1::2]) if target.parts == 2 else (part[0::2], part[1::2])
-    whole = real + 1j * imaginary if source.parts == 2 or target.parts == 2 else part
-    return torch.from_numpy(np.ascontiguousarray(whole))
+    given = real + 1j * imaginary if source.parts == 2 or target.parts == 2 else part
+    if source.elements is None and target.elements is None:
+        return torch.from_numpy(np.ascontiguousarray(given))
+    whole = np.zeros((math.prod(source.shape), math.prod(target.shape)), given.dtype)
+    whole[np.ix_(_elements(source), _elements(target))] = given
+    return torch.from_numpy(whole)
+
+
+def _elements(block: Block) -> Indices:
+    """The numbers of a block's elements in its shape."""
+    return np.arange(math.prod(block.shape)) if block.elements is None else block.elements.flat
 
 
 def _analytical(inputs: Sequence[torch.Tensor], output: torch.Tensor) -> list[torch.Tensor]:
     """Rows of the vjp at an output whose graph is there, one Jacobian for each input."""
-    jacobians = [torch.zeros(x.numel(), output.numel(), dtype=x.dtype) for x in inputs]
+    jacobians = [torch.zeros(x.numel(), output.numel(), dtype=x.dtype, device="cpu") for x in inputs]
     for j in range(output.numel()):
         cotangent = torch.zeros(output.numel(), dtype=output.dtype, device=output.device)
         cotangent[j] = 1.0

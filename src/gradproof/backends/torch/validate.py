@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from torch.masked import MaskedTensor
+from torch.overrides import is_tensor_like
 
 from gradproof.backends.calls import Call
 from gradproof.backends.notices import notify
@@ -33,6 +34,7 @@ def validate_inputs(call: Call, *, who: str, forward: bool, warn_precision: bool
             f"{who} was called inside torch.inference_mode(), where nothing has a graph: call it outside"
         )
     found = list(differentiable(call))
+    _refuse_tensor_likes(call, who)
     if not found:
         raise ValueError(
             f"{who} expects at least one input tensor to require gradient, but none of the "
@@ -56,6 +58,16 @@ def validate_inputs(call: Call, *, who: str, forward: bool, warn_precision: bool
         if tensor.layout is not MKLDNN:
             _require_own_memory(index, values_of(tensor) if tensor.layout in LAYOUTS else tensor)
     return [tensor for _, tensor in found]
+
+
+def _refuse_tensor_likes(call: Call, who: str) -> None:
+    """Raise for what speaks `__torch_function__`, requires a gradient and is no tensor: it cannot be moved."""
+    for index, value in zip(call.origins, call.flat, strict=True):
+        if not isinstance(value, torch.Tensor) and is_tensor_like(value) and getattr(value, "requires_grad", False):
+            raise TypeError(
+                f"input {index} is a {type(value).__name__}, which is like a tensor (it has __torch_function__) but is "
+                f"none, so {who} cannot move it. Pass the tensor that it holds and wrap it inside the function."
+            )
 
 
 def _users_level() -> int:

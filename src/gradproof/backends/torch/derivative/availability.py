@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import traceback
+from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 import torch
+from torch.autograd import forward_ad
+from torch.overrides import TorchFunctionMode
 
+from gradproof.backends.torch.calls import flatten_outputs, is_floating
 from gradproof.backends.torch.derivative.forward import Forward
 from gradproof.backends.torch.derivative.gradients import Tangents
 from gradproof.core.investigation import Investigation
 
+_OPERATORS = type(torch.ops.aten.sin), type(torch.ops.aten.sin.default)
+"""The types of operators, torch's own and those of torch.library."""
+_TORCHS_OWN = ("aten.", "prim.", "prims.")
 _OURS = Path(__file__).parents[2]
 
 
@@ -21,17 +29,46 @@ def why_no_tangents(investigation: Investigation, forward: Forward) -> str:
     """
     if not forward.exists:
         return "inputs that share memory, or are not strided, have no tangents"
-    error = _failure(investigation)
+    operators = _Operators()
+    with operators if forward.has_hand_written else nullcontext():
+        error = _failure(investigation)
     if error is not None and not forward.primals_need_grad:
         forward.primals_need_grad = True  # the function may take gradients itself
         error = _failure(investigation)
         forward.primals_need_grad = error is None
     if error is not None:
         return _first_line(error) if isinstance(error, NotImplementedError) or _is_torchs(error) else ""
+    if operators.dropped:
+        return f"the operator {operators.dropped[0]} has no forward rule, and torch drops its tangent without a word"
     tangents = investigation.tangents
     if isinstance(tangents, Tangents) and not tangents.carries and investigation.pullback.any():
         return "no tangent reaches the outputs: inputs are read by closure, or an operator has no forward rule"
     return ""
+
+
+class _Operators(TorchFunctionMode):
+    """Notes the operators from outside of torch that are given a tangent and return none."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.dropped: list[str] = []
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        output = func(*args, **(kwargs or {}))
+        if isinstance(func, _OPERATORS) and not str(func).startswith(_TORCHS_OWN):
+            given, returned = (
+                [each for each in flatten_outputs(part) if isinstance(each, torch.Tensor) and is_floating(each)]
+                for part in ((args, kwargs), output)
+            )
+            if returned and any(map(_has_tangent, given)) and not any(map(_has_tangent, returned)):
+                self.dropped.append(str(func).removesuffix(".default"))
+        return output
+
+
+def _has_tangent(tensor: torch.Tensor) -> bool:
+    return forward_ad.unpack_dual(tensor).tangent is not None
 
 
 def _failure(investigation: Investigation) -> Exception | None:

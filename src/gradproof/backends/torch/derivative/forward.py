@@ -13,6 +13,7 @@ from gradproof.backends.torch import private
 from gradproof.backends.torch.derivative.gradients import Tangents, in_kind
 from gradproof.backends.torch.derivative.outputs import Outputs
 from gradproof.backends.torch.derivative.vmap import push_rows
+from gradproof.backends.torch.memory.watch import hand_written
 from gradproof.backends.torch.tensors.coordinates import build_batch
 from gradproof.backends.torch.tensors.point import Point
 from gradproof.core.types import Matrix, Vector
@@ -35,6 +36,11 @@ class Forward:
     def exists(self) -> bool:
         """Whether there are tangents: torch has dual tensors of strided memory only, each moving by itself."""
         return self._point.batches and not self._point.moves_together
+
+    @property
+    def has_hand_written(self) -> bool:
+        """Whether the graph has nodes that are not PyTorch's own."""
+        return bool(hand_written(self._outputs.tensors))
 
     def inspect(self, tangent: Vector) -> Tangents:
         """The output tangents, to be looked at."""

@@ -57,14 +57,15 @@ def draw_cotangents(
 
 def _draw_in(frame: Frame, generator: torch.Generator) -> torch.Tensor:
     size = frame.block("output", 0, "", 0).size
-    return frame.build((torch.rand(size, generator=generator, dtype=torch.float64) * 2 - 1).numpy())
+    drawn = torch.rand(size, generator=generator, dtype=torch.float64, device=generator.device)
+    return frame.build((drawn * 2 - 1).numpy())
 
 
 def _draw(output: torch.Tensor, generator: torch.Generator, noncontiguous: bool) -> torch.Tensor:
     gap = 2 if noncontiguous and output.dim() else 1
     shape = [*output.shape[:-1], output.shape[-1] * gap] if output.dim() else []
     parts = 2 if output.is_complex() else 1
-    values = torch.rand([*shape, parts], generator=generator, dtype=torch.float64) * 2 - 1
+    values = torch.rand([*shape, parts], generator=generator, dtype=torch.float64, device=generator.device) * 2 - 1
     values = values.to(device=output.device, dtype=output.dtype.to_real())
     drawn = torch.view_as_complex(values) if output.is_complex() else values.squeeze(-1)
     return drawn[..., ::gap] if output.dim() else drawn

@@ -31,7 +31,8 @@ class Keeper:
     def __init__(self, function: Callable[..., Any], values: Sequence[Any], generators: Rewindable) -> None:
         """`values` are the call's arguments; those that require no gradient are kept too."""
         modules = [part for module in dict.fromkeys(_modules(function)) for part in module.modules()]
-        self._training = [(module, module.training) for module in modules]
+        # a frozen script module has no such flag
+        self._training = [(module, module.training) for module in modules if hasattr(module, "training")]
         self._buffers = [(module, dict(buffers)) for module in modules if (buffers := buffers_of(module))]
         read = [value for value in values if isinstance(value, torch.Tensor) and not value.requires_grad]
         buffers = [buffer for _, kept in self._buffers for buffer in kept.values() if buffer is not None]

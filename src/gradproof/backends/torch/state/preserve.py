@@ -39,6 +39,7 @@ class preserved:  # noqa: N801 (used as a function, in a with statement)
     def _begin(self) -> None:
         self._generators = Generators()
         self._flags = [tensor.requires_grad for tensor in self._tensors]
+        self._gradients = [(tensor, tensor.grad) for tensor in self._tensors if tensor.retains_grad]
         self._grad_mode = torch.is_grad_enabled()
         if not self._grad_mode:
             torch.set_grad_enabled(True)
@@ -53,6 +54,8 @@ class preserved:  # noqa: N801 (used as a function, in a with statement)
         if torch.is_grad_enabled() is not self._grad_mode:
             torch.set_grad_enabled(self._grad_mode)
         self._generators.rewind()
+        for tensor, gradient in self._gradients:  # every backward adds to it
+            tensor.grad = gradient
         for tensor, flag in zip(self._tensors, self._flags, strict=True):
             if tensor.requires_grad is not flag:
                 tensor.requires_grad_(flag)
