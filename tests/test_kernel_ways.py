@@ -47,7 +47,7 @@ def consuming(factor: float = 2.0, *, attribute: bool = False, forgets: bool = F
         @staticmethod
         def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
             if attribute:
-                ctx.gradient = factor * x
+                ctx.kept = {"gradients": [factor * x]}
             else:
                 ctx.save_for_backward(factor * x)
             return x * x
@@ -55,9 +55,10 @@ def consuming(factor: float = 2.0, *, attribute: bool = False, forgets: bool = F
         @staticmethod
         def backward(ctx: Any, cotangent: torch.Tensor) -> torch.Tensor:
             if forgets:
-                gradient, ctx.gradient = ctx.gradient, None
-                return gradient * cotangent
-            gradient = ctx.gradient if attribute else ctx.saved_tensors[0].data  # as a kernel writes: unseen by torch
+                return ctx.kept.pop("gradients")[0] * cotangent
+            gradient = (
+                ctx.kept["gradients"][0] if attribute else ctx.saved_tensors[0].data
+            )  # as a kernel writes: unseen by torch
             return gradient.mul_(cotangent)
 
     return Consuming.apply
@@ -71,6 +72,28 @@ def in_backward(factor: float = 2.0) -> Any:
 def on_cotangent(factor: float = 2.0) -> Any:
     """x², where backward works in place on grad_output."""
     return custom(lambda x: x * x, lambda s, g: g.mul_(factor * s[0]))
+
+
+def rotating(factor: float = 1.0) -> Any:
+    """A rotation written over the input, which is returned; backward turns grad_output back in place."""
+
+    def turn(x: torch.Tensor, sine: float) -> None:
+        left, right = x[..., ::2].clone(), x[..., 1::2].clone()
+        x[..., ::2], x[..., 1::2] = 0.8 * left - sine * right, sine * left + 0.8 * right
+
+    class Rotating(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+            turn(x.data, 0.6)
+            return x
+
+        @staticmethod
+        def backward(ctx: Any, cotangent: torch.Tensor) -> torch.Tensor:
+            cotangent = cotangent.contiguous()
+            turn(cotangent, -0.6 * factor)
+            return cotangent
+
+    return Rotating.apply
 
 
 def found(report: Report) -> list[str]:
@@ -146,6 +169,24 @@ def test_a_wrong_factor_is_found_beside_the_mutation(wrong: Any) -> None:
 def test_a_wrong_cross_entropy_is_found() -> None:
     report = check(cross_entropy(1.5), (numbers(3, 4), TARGETS), allow=("mutation", "aliasing"))
     assert found(report) == ["jacobian"]
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize("strategy", ["probes", "entries"])
+def test_an_output_in_the_memory_of_an_input(strategy: str, dtype: torch.dtype) -> None:
+    x = numbers(3, 4, dtype=dtype)
+    report = check(rotating(), x, strategy=strategy)
+    assert found(report)[0] == "mutation"
+    assert set(found(report)) == {"mutation"}, str(report)
+    assert RIGHT_ONCE in report.findings[0].headline
+    wrong = check(rotating(-1.0), x, strategy=strategy, allow="mutation")
+    assert found(wrong) == ["jacobian"], str(wrong)
+
+
+def test_second_derivatives_of_what_is_consumed() -> None:
+    """What is saved has no graph: the first derivative is right, the second is lost."""
+    (finding,) = check(consuming(), numbers(3), order=2, allow="mutation").findings
+    assert finding.headline.startswith("Second order: Jacobian mismatch")
 
 
 def test_room_to_work_in_is_no_mutation() -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from gradproof.backends.torch.calls import flatten_outputs
 from gradproof.backends.torch.memory.sharing import BITS, has_memory
 
 _SMALL = 4096
@@ -72,7 +73,8 @@ def attributes(nodes: Sequence[Any]) -> list[tuple[str, torch.Tensor]]:
 
 
 def _among(values: Iterable[Any]) -> list[torch.Tensor]:
-    return [value for value in values if isinstance(value, torch.Tensor)]
+    """The tensors, whatever containers they are in."""
+    return [value for value in flatten_outputs(list(values)) if isinstance(value, torch.Tensor)]
 
 
 def _saved_by(node: Any) -> str:
