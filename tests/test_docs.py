@@ -19,6 +19,7 @@ PAGES = [
     "docs/pytest.md",
     "docs/architecture.md",
     "docs/models.md",
+    "docs/kernels.md",
     "docs/torch.md",
 ]
 

@@ -145,7 +145,14 @@ WRONG = [
     Wrong("mutation", "cotangent", sine(overwriting_cotangent), "overwrote the grad_output of output 0", alone=False),
     Wrong("mutation", "input", sine(overwriting_input), "backward overwrote input 0", placed=False),
     Wrong("mutation", "saved", KeepsCosine.apply, "that KeepsCosine saved for backward", placed=False, alone=False),
-    Wrong("mutation", "forward", zeroing, "The function overwrote input 0 `x` without declaring it", placed=False),
+    Wrong(
+        "mutation",
+        "forward",
+        zeroing,  # which autograd's own backward reads: the gradient is wrong too, as it is when called once
+        "The function overwrote input 0 `x` without declaring it",
+        placed=False,
+        alone=False,
+    ),
     Wrong("aliasing", "input", hands_out(lambda x: x), "shares memory with input 0 itself"),
     Wrong("aliasing", "view of input", hands_out(lambda x: x.detach()), "shares memory with input 0 itself"),
     Wrong(

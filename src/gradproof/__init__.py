@@ -1,6 +1,7 @@
 """gradproof: is this hand-written derivative right, and if not, which element is wrong?
 
-`gradproof.check` is the full interface; `gradproof.torch` a drop-in for `torch.autograd.gradcheck`.
+`gradproof.check` is the full interface, `gradproof.sweep` the same at many inputs; `gradproof.torch` is a drop-in for
+`torch.autograd.gradcheck`.
 """
 
 from gradproof.api import check
@@ -8,5 +9,21 @@ from gradproof.core.status import Status
 from gradproof.results.certificate import Certificate
 from gradproof.results.finding import Entry, Finding
 from gradproof.results.report import CheckFailedError, Report, Verdict
+from gradproof.results.sweep import CaseReport, SweepReport
+from gradproof.sweeps import SweepCase, sweep, sweep_cases
 
-__all__ = ["Certificate", "CheckFailedError", "Entry", "Finding", "Report", "Status", "Verdict", "check"]
+__all__ = [
+    "CaseReport",
+    "Certificate",
+    "CheckFailedError",
+    "Entry",
+    "Finding",
+    "Report",
+    "Status",
+    "SweepCase",
+    "SweepReport",
+    "Verdict",
+    "check",
+    "sweep",
+    "sweep_cases",
+]

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from gradproof.backends import as_arguments, find_backend
-from gradproof.core.options import Options, Strategy
+from gradproof.core.options import Options, Strategy, spacing_of
 from gradproof.core.problem import Mode, NothingToCheckError, Problem
 from gradproof.engine import Request, conclude, examine, name_of
-from gradproof.properties import DEFAULT, PROPERTIES
+from gradproof.properties import DEFAULT, PROPERTIES, known_properties
 from gradproof.results.report import Report
 
 
@@ -30,7 +30,9 @@ def check(
     budget: float | None = None,
     wrt: str | int | Iterable[str | int] | None = None,
     properties: Iterable[str] | None = None,
+    allow: str | Iterable[str] = (),
     precision: Any = None,
+    intended: Callable[..., Any] | None = None,
     **torch_names: bool,
 ) -> Report:
     """Check the derivatives of `func(*inputs, **kwargs)` with respect to every input that requires a gradient.
@@ -44,9 +46,12 @@ def check(
     specified elements count; by default all do. `atol` and `rtol` bound the difference of each Jacobian entry; None
     derives them from the dtype, the error bars and, for `atol`, the largest entry. `budget` bounds the work: an int the
     evaluations, a float the seconds; what it did not suffice for is inconclusive. `properties` names what is checked
-    (see `gradproof.properties`). `precision` says what the function is computed in, where that is lower than the dtype
-    of its outputs: a dtype, the name of one ("bfloat16"), or the relative spacing of its numbers. Unless it is said, it
-    is measured where the dtype does not explain what is seen.
+    (see `gradproof.properties`); what those named in `allow` find is intended, as `"mutation"` is of a kernel that
+    works in place: it is noted, and fails nothing. `precision` says what the function is computed in, where that is
+    lower than the dtype of its outputs: a dtype, the name of one ("bfloat16"), or the relative spacing of its numbers.
+    Unless it is said, it is measured where the dtype does not explain what is seen. `intended` is the function whose
+    derivative is meant, where that is not `func` itself (straight-through estimators, gradient reversal): it gets the
+    same arguments, and its numerical derivative is what the derivative of `func` is compared with.
 
     torch's names for some of this (`check_forward_ad`, `check_batched_grad`, `check_batched_forward_grad`,
     `check_undefined_grad`, `check_grad_dtypes`) are understood too, so that calls can be moved over.
@@ -60,11 +65,18 @@ def check(
     <Verdict.FAIL: 'a derivative is wrong, or cannot be computed'>
     >>> report.findings[0].input_element == report.findings[0].output_element
     True
+    >>> reversal = type("Reversal", (torch.autograd.Function,), {
+    ...     "forward": staticmethod(lambda ctx, x: x.clone()), "backward": staticmethod(lambda ctx, g: -g),
+    ... })
+    >>> check(reversal.apply, x, intended=lambda x: -x).ok
+    True
     """
     if order not in (1, 2):
         raise ValueError(f"order must be 1 or 2, got {order!r}")
     if not callable(func):
         raise TypeError(f"check expects a function or a module first, got {func!r}")
+    if intended is not None and not callable(intended):
+        raise TypeError(f"intended is the function whose derivative is meant, got {intended!r}")
     if operator.index(seed) < 0:
         raise ValueError(f"seed must be a whole number >= 0, got {seed!r}")
     arguments = as_arguments(inputs)
@@ -77,13 +89,15 @@ def check(
     options = Options(
         strategy=chosen,
         properties=names,
+        allow=known_properties(allow, "allow"),
         atol=atol,
         rtol=rtol,
         nondet_tol=nondet_tol,
         seed=seed,
-        precision=_named_precision(precision),
+        precision=spacing_of(precision),
     )
-    with backend.session(func, arguments, keywords, wrt=_named_inputs(wrt), masked=masked) as session:
+    made = backend.session(func, arguments, keywords, wrt=_named_inputs(wrt), masked=masked, intended=intended)
+    with made as session:
         request = Request(  # made inside: its clock does not run while another thread has its turn
             subject=name_of(func),
             options=options,
@@ -148,21 +162,6 @@ def _named_inputs(wrt: str | int | Iterable[str | int] | None) -> tuple[str | in
     return names
 
 
-_SPACINGS = {"float64": 2.0**-52, "float32": 2.0**-23, "tfloat32": 2.0**-10, "float16": 2.0**-10, "bfloat16": 2.0**-7}
-
-
-def _named_precision(precision: Any) -> float | None:
-    """The relative spacing of a dtype's numbers; dtypes are told by their names, so that no framework is needed."""
-    if precision is None:
-        return None
-    if isinstance(precision, int | float) and not isinstance(precision, bool):
-        return float(precision)
-    name = str(getattr(precision, "__name__", precision)).rpartition(".")[2]
-    if name not in _SPACINGS:
-        raise ValueError(f"unknown precision {precision!r}: choose a number or one of {list(_SPACINGS)}")
-    return _SPACINGS[name]
-
-
 def _named_strategy(name: str) -> Strategy:
     if name == "auto":
         return Strategy.PROBES
@@ -184,9 +183,7 @@ def _named_modes(modes: str | Iterable[str] | None) -> tuple[Mode, ...]:
 
 
 def _named_properties(properties: Iterable[str]) -> frozenset[str]:
-    names = frozenset([properties] if isinstance(properties, str) else properties)
-    unknown = sorted(names - set(PROPERTIES))
-    if unknown or not names:
-        what = f"unknown properties {unknown}" if unknown else "properties is empty"
-        raise ValueError(f"{what}: choose from {list(PROPERTIES)}")
+    names = known_properties(properties, "properties")
+    if not names:
+        raise ValueError(f"properties is empty: choose from {list(PROPERTIES)}")
     return names

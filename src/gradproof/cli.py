@@ -49,6 +49,9 @@ def check_command(
     properties: Annotated[
         list[str] | None, typer.Option("--property", help="What is checked; may be repeated.")
     ] = None,
+    allow: Annotated[
+        list[str] | None, typer.Option(help="A property whose findings are intended; may be repeated.")
+    ] = None,
     precision: Annotated[str | None, typer.Option(help="What it is computed in: a dtype, or a spacing.")] = None,
     seconds: Annotated[float | None, typer.Option(help="Budget of each check.")] = None,
     evaluations: Annotated[int | None, typer.Option(help="Budget of each check, in place of --seconds.")] = None,
@@ -65,6 +68,7 @@ def check_command(
         "order": order,
         "wrt": [int(each) if each.isdecimal() else each for each in wrt] if wrt else None,
         "properties": properties or None,
+        "allow": allow or (),
         "precision": _number_or_name(precision),
         "budget": seconds if evaluations is None else evaluations,
         "seed": seed,

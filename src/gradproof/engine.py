@@ -32,6 +32,7 @@ from gradproof.core.status import Status
 from gradproof.examination import examined, raised
 from gradproof.exhibits import measure_exhibits
 from gradproof.properties import DEFAULT, EXPLANATIONS, PROPERTIES
+from gradproof.properties.mutation import with_values_told
 from gradproof.render.progress import watching
 from gradproof.results.certificate import Certificate
 from gradproof.results.diagnosis import eliminate
@@ -164,6 +165,10 @@ def _round(session: Session, request: Request, make: Callable[[], Problem], orde
         investigation.take_as(computed_in(problem, [options.precision] * len(problem.outputs.blocks)))
     with watching(investigation.cost, request.subject) if request.progress else _UNWATCHED:
         findings, seen, notes = _sorted(examined(investigation, options, asked), request)
+    if findings:
+        findings = with_values_told(findings, [name for name, _ in asked])
+        findings, allowed = _accepted(findings, options)
+        notes += allowed
     if options.precision is None:
         notes += told(investigation)
     texts = tuple(dict.fromkeys(note.text for note in notes))
@@ -188,6 +193,18 @@ def _sorted(
         if any(map(request.decides, findings)):
             break
     return findings, seen, notes
+
+
+def _accepted(findings: Sequence[Finding], options: Options) -> tuple[list[Finding], list[Note]]:
+    """What remains when the allowed properties are taken out, and notes of those. An exception is never allowed."""
+    left: list[Finding] = []
+    notes: list[Note] = []
+    for finding in findings:
+        if finding.property in options.allow and finding.status in (Status.WRONG, Status.INCONCLUSIVE):
+            notes.append(Note(f"allowed: {finding.property}: {' '.join(finding.headline.split())}"))
+        else:
+            left.append(finding)
+    return left, notes
 
 
 def _supported(session: Session, investigation: Investigation) -> tuple[Mode, ...]:
@@ -271,6 +288,8 @@ def explain(round_: Round) -> list[Finding]:
         return []
     asked = [(name, PROPERTIES[name]) for name in EXPLANATIONS]
     asked = [(name, each) for name, each in asked if each.can_be_asked(investigation.problem, options.modes)]
+    known = {finding.property for finding in round_.findings}
+    asked = [(name, each) for name, each in asked if name not in known]
     found = [finding for by_one in examined(investigation, options, asked) for finding in by_one]
     return [finding for finding in found if isinstance(finding, Finding) and finding.cause is None]
 
@@ -306,7 +325,7 @@ def _bare(session: Session, request: Request, rounds: Sequence[Round]) -> Report
     left_out = [sentence for round_ in rounds for sentence in _left_out(round_, request)]
     asked = {mode for round_ in rounds for mode in round_.options.modes}
     return Report(
-        findings=tuple(sorted(findings, key=lambda f: (-f.status.rank, f.property not in EXPLANATIONS))),
+        findings=tuple(sorted(findings, key=_order)),
         modes=tuple(mode for mode in Mode if mode in asked),
         covered=tuple(block.label for block in inputs if block.size),
         entries=sum(problem.inputs.size * problem.outputs.size for problem in problems) if jacobian else 0,
@@ -320,6 +339,12 @@ def _bare(session: Session, request: Request, rounds: Sequence[Round]) -> Report
         not_covered=tuple(dict.fromkeys((*session.not_covered, *left_out))),
         notes=(*session.notes, *dict.fromkeys(note for round_ in rounds for note in round_.notes)),
     )
+
+
+def _order(finding: Finding) -> tuple[int, int]:
+    """The worst first; among equals, what explains others."""
+    name = finding.property
+    return -finding.status.rank, EXPLANATIONS.index(name) if name in EXPLANATIONS else len(EXPLANATIONS)
 
 
 def _both(first: Certificate | None, second: Certificate | None) -> Certificate | None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -20,14 +20,15 @@ from torch.autograd.gradcheck import GradcheckError as TorchGradcheckError
 from gradproof.backends import Session, as_arguments
 from gradproof.backends.notices import notify
 from gradproof.backends.torch import jacobians
+from gradproof.backends.torch.phrases import PHRASES
 from gradproof.backends.torch.problem import LEAST_PRODUCTS
 from gradproof.backends.torch.session import comparing_session, gradcheck_session, gradgradcheck_session
 from gradproof.backends.torch.tensors.strided import StridedFunction, StridedOutputs
-from gradproof.core.options import Options, Strategy
+from gradproof.core.options import Options, Strategy, spacing_of
 from gradproof.core.problem import Mode, Problem
 from gradproof.core.status import Status
 from gradproof.engine import Request, conclude, examine, explain, name_of, observers
-from gradproof.properties import DEFAULT
+from gradproof.properties import DEFAULT, known_properties
 from gradproof.results.finding import Finding
 from gradproof.results.report import Report
 
@@ -174,33 +175,9 @@ _UNDEFINED_BY_DEFAULT = (
 )
 
 
-# The phrases of torch.autograd.gradcheck that people match on, by property, kind and mode of a finding.
-_PHRASES: dict[tuple[str, str, Mode | None], str] = {
-    ("determinism", "", Mode.REVERSE): (
-        "Backward is not reentrant, i.e., running backward with the same input and grad_output multiple times gives "
-        "different values"
-    ),
-    ("linearity", "zero", Mode.REVERSE): "backward not multiplied by grad_output",
-    ("undefined", "", Mode.REVERSE): "Expected backward function to handle undefined output grads",
-    ("undefined", "", Mode.FORWARD): "Expected forward AD to treat an undefined tangent as zeros",
-    ("batched_reverse", "", Mode.REVERSE): (
-        "gradcheck or gradgradcheck failed while testing batched gradient computation"
-    ),
-    ("batched_forward", "", Mode.FORWARD): (
-        "gradcheck or gradgradcheck failed while testing batched forward-mode gradient computation"
-    ),
-    ("metadata", "shape", Mode.REVERSE): "Gradient has incorrect shape",
-    ("metadata", "layout", Mode.REVERSE): "Gradient has incorrect layout",
-    ("metadata", "device", Mode.REVERSE): "Gradient has incorrect device",
-    ("dtypes", "dtype", Mode.REVERSE): "Gradient has dtype mismatch",
-    ("dtypes", "dtype", Mode.FORWARD): "Forward AD gradient has dtype mismatch",
-    ("unused", "", Mode.REVERSE): "Numerical gradient for function expected to be zero",
-}
-
-
 def _told(finding: Finding) -> str:
     """A finding in torch's words first, then in our own."""
-    phrase = _PHRASES.get((finding.property, finding.kind, finding.mode), "")
+    phrase = PHRASES.get((finding.property, finding.kind, finding.mode), "")
     if finding.property == "jacobian" and finding.mode is Mode.FORWARD and finding.entries:
         where = f"output {finding.output} with respect to input {finding.input}"
         phrase = f"Jacobian computed with forward mode mismatch for {where}"
@@ -322,13 +299,20 @@ def compare(
     inputs: Any,
     kwargs: Mapping[str, Any] | None = None,
     *,
+    atol: float | None = None,
+    rtol: float | None = None,
+    precision: Any = None,
+    allow: str | Iterable[str] = (),
     seed: int = 0,
 ) -> Report:
     """Outputs and gradients of `func`, a kernel, against those of `reference` at the same inputs.
 
-    The allowed difference comes from the dtype and from how far the reference itself is from a float64 evaluation of
-    it; each finding says which of the two is further from that truth. Nothing raises for a difference: the report
-    says what differs.
+    Each has inputs and cotangents of its own. The allowed difference comes from the dtype and from how far the
+    reference itself is from a float64 evaluation of it; each finding says which of the two is further from that truth.
+    `precision` says what the kernel computes in, where that is lower than its dtype ("tfloat32", "bfloat16"; see
+    `gradproof.check`); `atol` takes the place of what is derived, and `rtol` adds a part of each value. A kernel that
+    writes to its inputs, to grad_output or to what it saved has a finding of `mutation`, unless `allow` names it.
+    Nothing raises for a difference: the report says what differs.
 
     >>> x = torch.rand(100, dtype=torch.float32, requires_grad=True)
     >>> compare(lambda x: x.exp() / x.exp().sum(), lambda x: torch.softmax(x, 0), x).verdict.name
@@ -338,7 +322,14 @@ def compare(
     """
     request = Request(
         subject=f"{name_of(func)} against {name_of(reference)}",
-        options=Options(properties=frozenset({"compare"}), seed=seed),
+        options=Options(
+            properties=frozenset({"compare"}),
+            allow=known_properties(allow, "allow"),
+            atol=atol,
+            rtol=rtol,
+            precision=spacing_of(precision),
+            seed=seed,
+        ),
         modes=(Mode.REVERSE,),
     )
     with comparing_session(func, reference, as_arguments(inputs), dict(kwargs or {}), seed=seed) as session:

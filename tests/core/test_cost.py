@@ -58,3 +58,16 @@ def test_after_the_deadline_nothing_is_called(kind: str) -> None:
 
 def test_user_code_that_catches_exceptions_does_not_catch_the_end_of_the_budget() -> None:
     assert not issubclass(BudgetExhausted, Exception)
+
+
+def test_a_vjp_that_calls_the_function_counts_as_an_evaluation_too() -> None:
+    anew = False
+    cost = Cost(most_evaluations=3, calls_anew=lambda: anew)
+    cost.pull(5)
+    assert (cost.evaluations, cost.vjps) == (0, 5)
+    anew = True
+    cost.pull(2)
+    assert (cost.evaluations, cost.vjps) == (2, 7)
+    with pytest.raises(BudgetExhausted):
+        cost.pull(2)
+    assert (cost.evaluations, cost.vjps) == (2, 7)

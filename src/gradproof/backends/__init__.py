@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Protocol, cast
+from typing import Any, NamedTuple, Protocol, cast
 
+from gradproof.core.capabilities import MemoryLayout
 from gradproof.core.investigation import Investigation
 from gradproof.core.problem import Mode, Problem
 
@@ -46,6 +47,24 @@ class Session(Protocol):
         ...
 
 
+class Variation(NamedTuple):
+    """How a call differs from the one that was given: what its inputs are made of, and which need a gradient."""
+
+    dtype: Any = None
+    """None: as they are."""
+    layout: MemoryLayout = MemoryLayout.CONTIGUOUS
+    gradients: tuple[int, ...] | None = None
+    """The numbers of those among the inputs under test; None: all."""
+
+
+class Varied(NamedTuple):
+    """Arguments in some variation, how many numbers they have, and what makes a function one of these arguments."""
+
+    arguments: tuple[Any, ...]
+    elements: int
+    adapted: Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
 class Backend(Protocol):
     """What a backend's module offers."""
 
@@ -63,11 +82,29 @@ class Backend(Protocol):
         *,
         wrt: Sequence[str | int] | None,
         masked: bool,
+        intended: Callable[..., Any] | None = None,
     ) -> AbstractContextManager[Session]:
         """Refuse what cannot be checked, then keep the user's state safe until the end.
 
-        `masked`: of sparse arrays only the specified elements count.
+        `masked`: of sparse arrays only the specified elements count. `intended` is the function whose values the
+        Problem has, where the derivative is meant to be that one's.
         """
+        ...
+
+    def dtype_of(self, name: str) -> Any:
+        """The dtype of this name; None: there is none."""
+        ...
+
+    def tested_labels(self, func: Callable[..., Any], arguments: Sequence[Any]) -> list[str]:
+        """The inputs that a sweep differentiates with respect to, as reports call them."""
+        ...
+
+    def memory_layouts(self, arguments: Sequence[Any]) -> frozenset[MemoryLayout]:
+        """The memory layouts, beside the contiguous one, that make a difference for some input."""
+        ...
+
+    def vary(self, func: Callable[..., Any], arguments: Sequence[Any], variation: Variation) -> Varied:
+        """The call in a variation."""
         ...
 
 
@@ -81,14 +118,30 @@ def as_arguments(inputs: Any) -> tuple[Any, ...]:
 _BACKENDS = {"torch": "gradproof.backends.torch"}
 
 
-def find_backend(func: Callable[..., Any], arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Backend:
-    """The backend whose arrays are among the arguments, or whose function it is."""
-    values = [func, *arguments, *keywords.values()]
+def find_dtype(dtype: Any) -> Any:
+    """A framework's dtype as it is, and for a name the dtype of a framework that is imported already."""
+    if not isinstance(dtype, str):
+        return dtype
+    found = [backend.dtype_of(dtype) for backend in _imported()]
+    if not any(each is not None for each in found):
+        raise ValueError(f"unknown dtype {dtype!r}: give one of your framework's, or its name")
+    return next(each for each in found if each is not None)
+
+
+def _imported() -> Iterator[Backend]:
+    """The backends whose framework is imported already."""
     for framework, module in _BACKENDS.items():
         if framework in sys.modules:
             backend: Any = importlib.import_module(module)
-            if backend.recognises(values):
-                return backend
+            yield backend
+
+
+def find_backend(func: Callable[..., Any], arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Backend:
+    """The backend whose arrays are among the arguments, or whose function it is."""
+    values = [func, *arguments, *keywords.values()]
+    for backend in _imported():
+        if backend.recognises(values):
+            return backend
     kinds = ", ".join(sorted({type(value).__name__ for value in values[1:]})) or "no arguments"
     raise TypeError(
         f"gradproof.check found nothing to differentiate among its inputs ({kinds}): "

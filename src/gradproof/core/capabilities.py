@@ -51,10 +51,20 @@ class Watched(NamedTuple):
 
 
 class MemoryWatch(NamedTuple):
-    """Watch memory that a vjp must not write to; and which inputs the function itself wrote to, in words."""
+    """Watch memory that a vjp must not write to; and which inputs the function itself wrote to, in words.
+
+    `consumed` says what vjps were seen to overwrite so far of what was saved for them.
+    """
 
     vjp: Callable[[Vector, MemoryLayout], Watched]
     overwritten_inputs: tuple[str, ...]
+    consumed: Callable[[], tuple[str, ...]] = tuple
+
+
+class Anew(NamedTuple):
+    """Whether each vjp calls the function first by now: of one that consumes what it saved, or its inputs."""
+
+    is_needed: Callable[[], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +157,13 @@ class Reference(NamedTuple):
     evaluations: int = 0
     vjps: int = 0
     """The calls that it took to find all this out."""
+
+
+class Original(NamedTuple):
+    """The function itself, where the Problem has the values of another one, whose derivative is meant."""
+
+    value: Vector
+    evaluate: Callable[[Vector], Vector]
 
 
 class Elsewhere(NamedTuple):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 
@@ -23,6 +24,8 @@ class Cost:
     """On the clock of `time.perf_counter`."""
     expected: int = 0
     """How much there will be at least, of all kinds together, as far as that is known."""
+    calls_anew: Callable[[], bool] | None = None
+    """Whether a vjp calls the function too by now; None: it never does."""
 
     def __post_init__(self) -> None:
         self._is_limited = self.deadline < math.inf
@@ -54,9 +57,11 @@ class Cost:
         self.evaluations += count
 
     def pull(self, count: int = 1) -> None:
-        """Count vjps."""
+        """Count vjps, and the evaluations that they take where each calls the function first."""
         if self._is_limited:
             self.afford()
+        if self.calls_anew is not None and self.calls_anew():
+            self.evaluate(count)
         self.vjps += count
 
     def push(self, count: int = 1) -> None:

@@ -6,7 +6,6 @@ decides which of a backend's batches can be relied on.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -14,6 +13,7 @@ import numpy as np
 
 from gradproof.core.batches import BatchFlaw, Trust, Ways
 from gradproof.core.capabilities import (
+    Anew,
     Batching,
     Gradients,
     Inspection,
@@ -25,6 +25,7 @@ from gradproof.core.capabilities import (
     Watched,
 )
 from gradproof.core.cost import Cost
+from gradproof.core.draws import random_probe as random_probe
 from gradproof.core.precision import NEARBY, reordered
 from gradproof.core.problem import Apply, Mode, Problem
 from gradproof.core.types import Indices, Matrix, Vector
@@ -34,6 +35,8 @@ T = TypeVar("T")
 
 ALL = slice(None)
 """Every coordinate."""
+# Drawn vectors longer than this are not kept: they take memory.
+_LONG = 2**18
 _NOBODY: frozenset[int] = frozenset()
 _UNINSPECTED = Inspection(None, None)
 
@@ -47,6 +50,8 @@ class Investigation:
         self.made = problem
         """The Problem as it was made, whatever precision it is found to be computed in."""
         self.cost.evaluations += problem.evaluations
+        anew = problem.capability(Anew)
+        self.cost.calls_anew = None if anew is None else anew.is_needed
         self.scale = problem.scale()
         """What steps are measured in, for each input coordinate."""
         self._drawn: dict[tuple[int, int], Vector] = {}
@@ -377,23 +382,3 @@ def basis(which: slice, size: int) -> Matrix:
 def _given(function: T | None) -> T:
     assert function is not None, "there is no such derivative"
     return function
-
-
-def random_probe(size: int, seed: int) -> Vector:
-    """Random signs and magnitudes in [0.5, 1.5] from a private generator: no entry can hide. A lone one is 1."""
-    return _draw(size, seed) if size > _KEPT else _draw_kept(size, seed)
-
-
-def _draw(size: int, seed: int) -> Vector:
-    generator = np.random.default_rng(seed)
-    probe = generator.uniform(-1.0, 1.0, size)
-    probe += np.copysign(0.5, probe)
-    if size == 1:
-        probe[0] = 1.0
-    probe.flags.writeable = False
-    return probe
-
-
-# Making a generator takes 15 µs, a tenth of the smallest check: short probes are kept. Long ones take memory.
-_KEPT, _LONG = 1024, 2**18
-_draw_kept = functools.lru_cache(maxsize=256)(_draw)

@@ -6,6 +6,7 @@ import dataclasses
 import enum
 import math
 from dataclasses import dataclass
+from typing import Any
 
 from gradproof.core.problem import Mode
 
@@ -28,11 +29,13 @@ class Options:
     numbers read and written, is where the every-entry strategy gives way to probes. `memory` bounds, in bytes, what
     the check holds at a time; `worst` the entries listed for each finding. `certify` asks for what only a
     report shows: the certificate, and where all wrong entries are. `precision` is the relative spacing of the numbers
-    that the function is computed in; None: it is the dtype's, or is measured where that explains too little.
+    that the function is computed in; None: it is the dtype's, or is measured where that explains too little. What the
+    properties in `allow` find is intended: it is noted, and fails nothing.
     """
 
     modes: tuple[Mode, ...] = (Mode.REVERSE,)
     properties: frozenset[str] = frozenset()
+    allow: frozenset[str] = frozenset()
     atol: float | None = None
     rtol: float | None = None
     nondet_tol: float = 0.0
@@ -64,3 +67,22 @@ class Options:
             raise ValueError(f"precision must be a relative spacing between 0 and 1, got {self.precision!r}")
         if not self.modes:
             raise ValueError("modes is empty: name at least one of 'reverse' and 'forward'")
+
+
+_SPACINGS = {"float64": 2.0**-52, "float32": 2.0**-23, "tfloat32": 2.0**-10, "float16": 2.0**-10, "bfloat16": 2.0**-7}
+
+
+def spacing_of(precision: Any) -> float | None:
+    """The relative spacing of a dtype's numbers; dtypes are told by their names, so that no framework is needed.
+
+    >>> spacing_of("bfloat16"), spacing_of(1e-3)
+    (0.0078125, 0.001)
+    """
+    if precision is None:
+        return None
+    if isinstance(precision, int | float) and not isinstance(precision, bool):
+        return float(precision)
+    name = str(getattr(precision, "__name__", precision)).rpartition(".")[2]
+    if name not in _SPACINGS:
+        raise ValueError(f"unknown precision {precision!r}: choose a number or one of {list(_SPACINGS)}")
+    return _SPACINGS[name]

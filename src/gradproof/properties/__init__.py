@@ -7,6 +7,8 @@ not covered.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from gradproof.core.capabilities import (
     Batching,
     Inspection,
@@ -54,8 +56,22 @@ PROPERTIES: dict[str, Property] = {
     "compare": Property(reference, modes=_REVERSE, needs=Reference, connected=None, depends_on_noise=False),
 }
 
-EXPLANATIONS = ("repeatability", "mutation", "determinism")
-"""Properties whose failure explains that of others: what is not repeatable is reported as such before it is wrong."""
+EXPLANATIONS = ("mutation", "repeatability", "determinism")
+"""Properties whose failure explains that of others, the first of them those of the next: what is not repeatable is
+reported as such before it is wrong."""
 
 DEFAULT = frozenset(PROPERTIES) - {"batched_forward", "batched_reverse", "compare"}
 """What is checked unless asked otherwise: not everybody needs derivatives that can be batched, or has a reference."""
+
+
+def known_properties(names: str | Iterable[str], said: str) -> frozenset[str]:
+    """Names of properties, one or several; `ValueError` for one that there is none of, by the word that they came with.
+
+    >>> known_properties("mutation", "allow")
+    frozenset({'mutation'})
+    """
+    given = frozenset([names] if isinstance(names, str) else names)
+    unknown = sorted(given - set(PROPERTIES))
+    if unknown:
+        raise ValueError(f"unknown properties {unknown} in {said}: choose from {list(PROPERTIES)}")
+    return given

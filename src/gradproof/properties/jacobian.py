@@ -91,6 +91,8 @@ def _compared(investigation: Investigation, options: Options) -> Iterator[Findin
     if options.strategy is Strategy.PROBES and options.step is None and problem.inputs.size and problem.outputs.size:
         yield from _by_probes(investigation, options)
     else:
+        if investigation.cost.is_limited:
+            yield Pause()  # every column costs evaluations: what a few vjps tell comes first
         compared = every_entry(investigation, options, options.modes)
         if compared.seen is not None:
             yield compared.seen

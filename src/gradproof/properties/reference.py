@@ -2,23 +2,26 @@
 
 How much a function may differ is not guessed: the reference itself, run in the function's precision, differs from the
 same reference in float64. The function may be off by a few times as much, and by a few units in the last place of the
-largest value. What is further away is wrong, and the truth says which of the two it is.
+largest value. What is further away is wrong, and the truth says which of the two it is. Whoever knows better says so
+with `atol`, `rtol`, or the precision that the function is computed in.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from gradproof.core.agreement import largest_of
-from gradproof.core.capabilities import Reference
+from gradproof.core.capabilities import MemoryWatch, Reference
 from gradproof.core.investigation import Investigation
 from gradproof.core.options import Options
 from gradproof.core.space import Block, Space
 from gradproof.core.status import Status
 from gradproof.core.types import Flags, Vector
+from gradproof.properties.mutation import overwriting
 from gradproof.results.finding import Finding
 
 # How much further from the truth than the reference a function may be, and how many units in the last place anyway.
@@ -26,7 +29,7 @@ _FURTHER, _UNITS = 4.0, 16.0
 
 
 def reference(investigation: Investigation, options: Options) -> Iterator[Finding]:
-    """Every output, and every gradient for the shared cotangent."""
+    """Every output, and every gradient for the shared cotangent; then what the function wrote to meanwhile."""
     known = investigation.asks(Reference)
     investigation.cost.evaluate(known.evaluations)
     investigation.cost.pull(known.vjps)
@@ -35,13 +38,25 @@ def reference(investigation: Investigation, options: Options) -> Iterator[Findin
     if known.misfits:
         return
     problem, cotangent, truth = investigation.problem, investigation.cotangent, known.truth
-    values = _Rivals(problem.outputs, problem.value, known.side.value, None if truth is None else truth.value)
-    yield from values.findings("")
+    allowance = _Allowance(options.atol, options.rtol or 0.0, options.precision or 0.0)
+    values = None if truth is None else truth.value
+    yield from _Rivals(problem.outputs, problem.value, known.side.value, values, allowance).findings("")
     if problem.connected:
         pulled = investigation.pullback
         investigation.cost.pull(1 if truth is None else 2)
         gradients = known.side.vjp(cotangent), None if truth is None else truth.vjp(cotangent)
-        yield from _Rivals(problem.inputs, pulled, *gradients).findings("the gradient of ")
+        yield from _Rivals(problem.inputs, pulled, *gradients, allowance).findings("the gradient of ")
+    watch = problem.capability(MemoryWatch)
+    if watch is not None:
+        yield from overwriting(watch.overwritten_inputs, watch.consumed(), problem.words)
+
+
+class _Allowance(NamedTuple):
+    """What the user said of how far a function may be off; `atol` None: that is derived."""
+
+    atol: float | None
+    rtol: float
+    precision: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +67,13 @@ class _Rivals:
     function: Vector
     reference: Vector
     truth: Vector | None
+    allowance: _Allowance
 
     def findings(self, what: str) -> Iterator[Finding]:
         """One for each block that differs; `what` is a word for what the numbers are."""
         for block in self.space.blocks:
             truth = None if self.truth is None else self.truth[block.slice]
-            rival = _Rival(block, self.function[block.slice], self.reference[block.slice], truth)
+            rival = _Rival(block, self.function[block.slice], self.reference[block.slice], truth, self.allowance)
             yield from rival.findings(what)
 
 
@@ -69,6 +85,7 @@ class _Rival:
     function: Vector
     reference: Vector
     truth: Vector | None
+    allowance: _Allowance
 
     def findings(self, what: str) -> Iterator[Finding]:
         truth = self.reference if self.truth is None else self.truth
@@ -79,12 +96,21 @@ class _Rival:
         if wrong.any():
             yield self._finding(what, wrong, off, allowed)
 
-    def _allowed(self, truth: Vector) -> float:
-        """What the function may be off by, the same for all elements of a block."""
-        return _FURTHER * largest_of(self.reference - truth) + _UNITS * self.block.eps * largest_of(truth)
+    def _allowed(self, truth: Vector) -> Vector:
+        """What each element of the function may be off by."""
+        allowed = np.full(len(truth), self._absolute(truth))
+        return allowed + self.allowance.rtol * np.abs(truth) if self.allowance.rtol else allowed
 
-    def _finding(self, what: str, wrong: Flags, off: Vector, allowed: float) -> Finding:
+    def _absolute(self, truth: Vector) -> float:
+        """The part of it that is the same for all elements of a block."""
+        if self.allowance.atol is not None:
+            return self.allowance.atol
+        eps = max(self.block.eps, self.allowance.precision)
+        return _FURTHER * largest_of(self.reference - truth) + _UNITS * eps * largest_of(truth)
+
+    def _finding(self, what: str, wrong: Flags, off: Vector, allowances: Vector) -> Finding:
         worst = int(np.argmax(np.where(wrong, np.nan_to_num(off, nan=np.inf), -1.0)))
+        allowed = float(allowances[worst])
         place = Space((self.block,)).place(self.block.start + worst)
         function, reference = float(self.function[worst]), float(self.reference[worst])
         is_input = self.block.kind != "output"

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gradproof.core.agreement import same, worst_difference
+from gradproof.core.capabilities import MemoryWatch, Original
 from gradproof.core.investigation import Investigation
 from gradproof.core.options import Options
+from gradproof.core.problem import Problem
 from gradproof.core.status import Status
 from gradproof.results.finding import Finding
 
@@ -14,9 +16,14 @@ from gradproof.results.finding import Finding
 def repeatability(investigation: Investigation, options: Options) -> Iterator[Finding]:
     """Evaluate again: differences beyond round-off mean that no numerical derivative can be trusted."""
     problem = investigation.problem
-    again = investigation.evaluate(problem.point)
-    if not same(problem.value, again, investigation.made.outputs.coarsest_eps):
-        worst = worst_difference(again, problem.value)
+    original = problem.capability(Original)
+    if original is None:
+        value, again = problem.value, investigation.evaluate(problem.point)
+    else:
+        investigation.cost.evaluate()
+        value, again = original.value, original.evaluate(problem.point)
+    if not same(value, again, investigation.made.outputs.coarsest_eps):
+        worst = worst_difference(again, value)
         place = problem.outputs.place(worst)
         yield Finding(
             property="repeatability",
@@ -25,8 +32,15 @@ def repeatability(investigation: Investigation, options: Options) -> Iterator[Fi
             output_element=place.element,
             headline=(
                 "The function is not deterministic: called twice with the same inputs, "
-                f"{place} was {problem.value[worst]:.9g}, then {again[worst]:.9g}. "
+                f"{place} was {value[worst]:.9g}, then {again[worst]:.9g}. "
                 "No numerical derivative can be trusted."
             ),
-            hint="fix the seed inside the function, or switch randomness (dropout, sampling) off",
+            hint=_hint(problem),
         )
+
+
+def _hint(problem: Problem) -> str:
+    watch = problem.capability(MemoryWatch)
+    if watch is not None and watch.overwritten_inputs:
+        return f"it overwrites {', '.join(watch.overwritten_inputs)}: {problem.words.input_overwritten}"
+    return "fix the seed inside the function, or switch randomness (dropout, sampling) off"

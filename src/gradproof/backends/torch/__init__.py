@@ -15,14 +15,19 @@ from gradproof.backends.torch.session import (
     gradgradcheck_session,
     session,
 )
+from gradproof.backends.torch.variants import dtype_of, memory_layouts, tested_labels, vary
 
 __all__ = [
     "comparing_session",
+    "dtype_of",
     "framework",
     "gradcheck_session",
     "gradgradcheck_session",
+    "memory_layouts",
     "recognises",
     "session",
+    "tested_labels",
+    "vary",
 ]
 
 framework = FRAMEWORK

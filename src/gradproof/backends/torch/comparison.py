@@ -1,6 +1,7 @@
 """A kernel and a reference at the same inputs: values and vjps of both, and of the reference in float64.
 
-What they say of each other is for `gradproof.properties.reference` to judge.
+Each has inputs and cotangents of its own, whatever the others do to theirs. What they say of each other is for
+`gradproof.properties.reference` to judge.
 """
 
 from __future__ import annotations
@@ -15,11 +16,13 @@ from gradproof.backends.calls import Call
 from gradproof.backends.torch.calls import flatten_outputs, is_floating
 from gradproof.backends.torch.derivative.pull import pull
 from gradproof.backends.torch.derivative.twin import wide
+from gradproof.backends.torch.memory.sharing import memory_of
+from gradproof.backends.torch.memory.watch import Watch, attributes, hand_written, saved_tensors
 from gradproof.backends.torch.tensors.coordinates import build, read
 from gradproof.backends.torch.tensors.frames import Frame
 from gradproof.backends.torch.tensors.leaves import row
-from gradproof.backends.torch.words import TORCH
-from gradproof.core.capabilities import Reference, Side
+from gradproof.backends.torch.words import TORCH, cotangent_of
+from gradproof.core.capabilities import MemoryLayout, MemoryWatch, Reference, Side, Watched
 from gradproof.core.investigation import random_probe
 from gradproof.core.problem import NothingToCheckError, OutputChangedError, Problem
 from gradproof.core.space import Space
@@ -52,7 +55,7 @@ def comparing(kernel: Call, reference: Call, seed: int) -> Problem:
         vjp=ours.vjp,
         connected=True,  # what is claimed is compared, zero or not
         words=TORCH,
-        capabilities={Reference: compared},
+        capabilities={Reference: compared, MemoryWatch: MemoryWatch(ours.watched, ours.overwritten, ours.consumed)},
     )
 
 
@@ -68,8 +71,12 @@ class Run:
         self.inputs = Space(tuple(row(kinds, numbers, [names[i] for i in positions], frames)))
         self.point = _joined([read(tensor) for tensor in self._sources])
         copies = _copies(call)
-        self._copied = [copies[i] for i in positions]
-        self.tensors = self._tensors(copies)
+        watch = Watch([(call.label(i), copies[i]) for i in positions])
+        self._graph = _Graph(self._tensors(copies), [copies[i] for i in positions])
+        self.tensors = self._graph.outputs
+        self.overwritten = tuple(watch.changed())
+        """The inputs that the function wrote to, in words."""
+        self._consumed: dict[str, None] = {}
         self._floating = [i for i, tensor in enumerate(self.tensors) if is_floating(tensor)]
         frames = [Frame(self.tensors[i]) for i in self._floating]
         count = len(self._floating)
@@ -96,22 +103,59 @@ class Run:
         return self.pull(self.cotangents(cotangent))
 
     def pull(self, cotangents: Sequence[torch.Tensor]) -> Vector:
-        """J^T v for cotangents as tensors, of whatever dtype."""
-        pairs = [(self.tensors[i], v) for i, v in zip(self._floating, cotangents, strict=True)]
-        flowing = [(output, v.to(output.dtype)) for output, v in pairs if output.requires_grad]
+        """J^T v for cotangents as tensors, of whatever dtype, which become its own."""
+        graph = self._graph
+        if graph.is_spoilt:
+            copies = _copies(self._call)
+            graph = self._graph = _Graph(self._tensors(copies), [copies[i] for i in self._positions])
+        pairs = [
+            (block, graph.outputs[i], v)
+            for block, i, v in zip(self.outputs.blocks, self._floating, cotangents, strict=True)
+        ]
+        flowing = [(block, output, v.to(output.dtype)) for block, output, v in pairs if output.requires_grad]
         result = np.zeros(self.inputs.size)
         if flowing:
-            gradients = pull([output for output, _ in flowing], self._copied, [v for _, v in flowing])
+            labels = [block.label for block in self.inputs.blocks]
+            inputs = Watch(list(zip(labels, graph.inputs, strict=True)))
+            given = Watch([(cotangent_of(block), v) for block, _, v in flowing])
+            saved, attached = Watch(graph.saved()), attributes(hand_written(graph.outputs))
+            gradients = pull([output for _, output, _ in flowing], graph.inputs, [v for _, _, v in flowing])
             for block, gradient in zip(self.inputs.blocks, gradients, strict=True):
                 if gradient is not None:
                     result[block.slice] = read(gradient)
+            changed = [*inputs.changed(), *saved.changed()]
+            graph.is_spoilt = bool(changed or self.overwritten or attached)
+            self._consumed.update(dict.fromkeys((*changed, *given.changed())))
         return result
+
+    def consumed(self) -> tuple[str, ...]:
+        """What backward wrote to so far, in words."""
+        return tuple(self._consumed)
+
+    def watched(self, cotangent: Vector, layout: MemoryLayout) -> Watched:
+        """J^T v, and what backward wrote to. Cotangents are contiguous here, whatever the layout."""
+        return Watched(self.vjp(cotangent), self.consumed())
 
     def _tensors(self, copies: Mapping[int, torch.Tensor]) -> list[torch.Tensor]:
         return [o for o in flatten_outputs(self._call.with_values(copies)) if isinstance(o, torch.Tensor)]
 
     def _read(self, tensors: Sequence[torch.Tensor]) -> Vector:
         return _joined([read(tensors[i]) for i in self._floating])
+
+
+class _Graph:
+    """The outputs of one call, and the copies of the inputs under test that it was given."""
+
+    def __init__(self, outputs: list[torch.Tensor], inputs: list[torch.Tensor]) -> None:
+        self.outputs, self.inputs = outputs, inputs
+        self.is_spoilt = False
+        """Whether a backward wrote to what the next one needs, or may have."""
+
+    def saved(self) -> list[tuple[str, torch.Tensor]]:
+        """What hand-written Functions saved, with names, but for the inputs."""
+        inputs = [memory_of(tensor) for tensor in self.inputs]
+        found = saved_tensors(hand_written(self.outputs))
+        return [(name, tensor) for name, tensor in found if memory_of(tensor) not in inputs]
 
 
 class WideRun(Run):

@@ -8,11 +8,14 @@ import sys
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import torch
+
 from gradproof.backends.calls import Call
 from gradproof.backends.torch.calls import flatten_outputs
 from gradproof.backends.torch.derivative.elsewhere import Elsewhere as Moved
 from gradproof.backends.torch.derivative.evaluation import Evaluation, WideEvaluation
 from gradproof.backends.torch.derivative.forward import Forward
+from gradproof.backends.torch.derivative.graph import Graph
 from gradproof.backends.torch.derivative.outputs import NameOutputs, Outputs, nameless
 from gradproof.backends.torch.derivative.reverse import Reverse
 from gradproof.backends.torch.derivative.second import DerivativeCall, Differentiated, SecondReverse
@@ -24,6 +27,7 @@ from gradproof.backends.torch.tensors.point import Point
 from gradproof.backends.torch.validate import validate_outputs
 from gradproof.backends.torch.words import TORCH
 from gradproof.core.capabilities import (
+    Anew,
     Batching,
     Elsewhere,
     Inspection,
@@ -60,11 +64,12 @@ def first_order(
     `masked` leaves out what sparse tensors do not specify; `dense_outputs` refuses all other layouts of outputs.
     """
     point = Point(call, masked)
-    everything, overwritten = _first_call(call, point)
+    first = _first_call(call, point)
     if dense_outputs:
-        validate_outputs(everything)
-    outputs = Outputs(everything, masked)
-    return _assemble(call, point, outputs, Reverse(point, outputs), overwritten, least_products, {})
+        validate_outputs(first.outputs)
+    outputs = first.as_outputs(masked)
+    reverse = Reverse(point, outputs, Graph(call, point, outputs, anew=bool(first.overwritten)))
+    return _assemble(call, point, outputs, reverse, first.overwritten, least_products, {})
 
 
 def second_order(
@@ -72,26 +77,41 @@ def second_order(
 ) -> Made:
     """The Problem of a first derivative. Calls the function. `named`: each output says whose gradient it is."""
     point = Point(call, masked)
-    everything, overwritten = _first_call(call, point)
+    first = _first_call(call, point)
     differentiated = Differentiated(call, point)
     names: NameOutputs = differentiated.names if named else nameless
-    outputs = Outputs(everything, masked, names)
+    outputs = first.as_outputs(masked, names)
     pairing = differentiated.pairing(outputs)
     further: dict[type, Any] = {} if pairing is None else {Pairing: pairing}
-    return _assemble(call, point, outputs, SecondReverse(point, outputs), overwritten, least_products, further)
+    reverse = SecondReverse(point, outputs, Graph(call, point, outputs, anew=bool(first.overwritten)))
+    return _assemble(call, point, outputs, reverse, first.overwritten, least_products, further)
 
 
-def _first_call(call: Call, point: Point) -> tuple[list[Any], tuple[str, ...]]:
-    """The outputs, all of them; and which inputs the function wrote to, in words. They are put back."""
+class _First(NamedTuple):
+    """What the first call returned, all of it; and which inputs the function wrote to, in words."""
+
+    outputs: list[Any]
+    overwritten: tuple[str, ...]
+    kept: list[Any]
+    """Copies, where outputs may lie in the memory of inputs."""
+
+    def as_outputs(self, masked: bool, names: NameOutputs = nameless) -> Outputs:
+        made = Outputs(self.outputs, masked, names)
+        return made.keep(self.kept) if self.kept else made
+
+
+def _first_call(call: Call, point: Point) -> _First:
+    """Call the function. The inputs are put back."""
     try:
         everything = flatten_outputs(call())
+        overwritten = tuple([leaf.block.label for leaf in point.overwritten()])
+        kept = [o.detach().clone() if isinstance(o, torch.Tensor) else o for o in everything] if overwritten else []
     except BaseException:
         point.restore()
         raise
-    overwritten = tuple([leaf.block.label for leaf in point.overwritten()])
     if overwritten:
         point.restore()
-    return everything, overwritten
+    return _First(everything, overwritten, kept)
 
 
 def _assemble(
@@ -103,7 +123,7 @@ def _assemble(
     least_products: int,
     further: dict[type, Any],
 ) -> Made:
-    twin = find_twin(call, point, outputs.chosen, outputs.tensors) if point.batches and outputs.batches else None
+    twin = find_twin(call, point, outputs.chosen, outputs.here) if point.batches and outputs.batches else None
     wide = None if twin is None else WideEvaluation(call, point, outputs, twin)
     evaluation = wide or Evaluation(call, point, outputs)
     forward = Forward(call, point, outputs)
@@ -117,7 +137,7 @@ def _assemble(
     if wide is not None:
         value = wide.value
     else:
-        value = evaluation.at(point.coordinates) if point.stand_ins else outputs.read(outputs.tensors)
+        value = evaluation.at(point.coordinates) if point.stand_ins else outputs.read(outputs.here)
     problem = Problem(
         inputs=point.space,
         outputs=outputs.space,
@@ -133,7 +153,8 @@ def _assemble(
         capabilities={
             Omission: Omission(reverse.without, forward.without),
             MemoryLayouts: MemoryLayouts(possible(outputs.tensors), reverse.arranged),
-            MemoryWatch: MemoryWatch(reverse.watched, overwritten),
+            MemoryWatch: MemoryWatch(reverse.watched, overwritten, reverse.graph.consumed),
+            Anew: Anew(reverse.graph.is_anew),
             Inspection: Inspection(reverse.inspect, forward.inspect),
             Batching: _batching(point, outputs, evaluation, reverse, forward, least_products),
             **further,
@@ -164,27 +185,30 @@ def _twinned(
     what it reads or casts does not show in the call.
     """
     if twin is None and narrow_point.batches and narrow.batches:
-        twin = find_widened(call, narrow_point, narrow.chosen, narrow.tensors)
+        twin = find_widened(call, narrow_point, narrow.chosen, narrow.here)
     if twin is None:
         return None
     wide = WideCall(call, widens=twin.widens)
     try:
         point = Point(wide, masked=False)
-        everything, overwritten = _first_call(wide, point)
+        first = _first_call(wide, point)
     except Exception:
         return None
     names = [block.name for block in narrow.space.blocks]
-    outputs = Outputs(everything, False, lambda chosen: names[: len(chosen)])
+    outputs = first.as_outputs(False, lambda chosen: names[: len(chosen)])
     if outputs.chosen != narrow.chosen or not outputs.connected:
         return None
-    backward = type(reverse)(point, outputs)
-    made = _assemble(wide, point, outputs, backward, overwritten, least_products, {}).problem
+    backward = type(reverse)(point, outputs, Graph(wide, point, outputs, anew=bool(first.overwritten)))
+    made = _assemble(wide, point, outputs, backward, first.overwritten, least_products, {}).problem
     batching, elsewhere = made.capabilities[Batching], made.capability(Elsewhere)
-    capabilities: dict[type, Any] = {Batching: batching._replace(vjp=widening(batching.vjp))}
+    capabilities: dict[type, Any] = {
+        Batching: batching._replace(vjp=widening(batching.vjp)),
+        Anew: made.capabilities[Anew],
+    }
     if elsewhere is not None:
         capabilities[Elsewhere] = elsewhere._replace(vjp=widening(elsewhere.vjp))
     problem = dataclasses.replace(made, vjp=widening(backward.vjp), capabilities=capabilities)
-    return Twinned(problem, narrow.read(narrow.tensors), twin.inside)
+    return Twinned(problem, narrow.read(narrow.here), twin.inside)
 
 
 def _batching(

@@ -18,6 +18,7 @@ from gradproof.backends.torch.calls import call_of
 from gradproof.backends.torch.closures import uncovered
 from gradproof.backends.torch.comparison import comparing
 from gradproof.backends.torch.derivative.availability import why_no_tangents
+from gradproof.backends.torch.derivative.intended import intending
 from gradproof.backends.torch.derivative.second import DerivativeCall, draw_cotangents, first_outputs
 from gradproof.backends.torch.memory.sharing import overlaps
 from gradproof.backends.torch.modules import ModuleCall
@@ -106,6 +107,35 @@ class TorchSession:
         return (Mode.REVERSE,) if reason else (Mode.REVERSE, Mode.FORWARD)
 
 
+class IntendingSession(TorchSession):
+    """One check of a call whose derivative is meant to be that of another call, with the same arguments."""
+
+    def __init__(
+        self, call: Call, intended: Call, tensors: Sequence[torch.Tensor], *, masked: bool, notes: tuple[str, ...]
+    ) -> None:
+        super().__init__(call, tensors, self._first, masked=masked, notes=notes)
+        self._other, self._intended = kept(tensors, intended), intended
+
+    def __enter__(self) -> Self:
+        super().__enter__()
+        try:
+            self._intended = self._other.__enter__()
+        except BaseException:
+            super().__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        try:
+            self._other.__exit__()
+        finally:
+            super().__exit__()
+
+    def _first(self, call: Call) -> Made:
+        made = first_order(call, masked=self._masked)
+        return made._replace(problem=intending(made.problem, made.point, made.outputs, self._intended))
+
+
 class ComparingSession:
     """One comparison of a kernel with a reference, on copies of their tensors."""
 
@@ -156,6 +186,7 @@ def session(
     *,
     wrt: Sequence[str | int] | None,
     masked: bool,
+    intended: Callable[..., Any] | None = None,
 ) -> TorchSession:
     """For `gradproof.check`. Of a module, the parameters are checked too; `wrt` selects among both."""
     call = (
@@ -170,6 +201,10 @@ def session(
     if wrt is not None:
         call = select(call, wrt)
     tensors = validate_inputs(call, who="gradproof.check", forward=False, warn_precision=False)
+    if intended is not None:
+        other = call_of(intended, call.arguments, call.keywords)
+        notes += ("the derivative was checked against the derivative of the intended function, not of the function",)
+        return IntendingSession(call, other, tensors, masked=masked, notes=notes)
     return TorchSession(call, tensors, functools.partial(first_order, masked=masked), masked=masked, notes=notes)
 
 

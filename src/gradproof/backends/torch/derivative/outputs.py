@@ -32,7 +32,7 @@ class Outputs:
     Those with a graph count; where none has one, all that could.
     """
 
-    def __init__(self, everything: list[Any], masked: bool, names: NameOutputs = nameless) -> None:
+    def __init__(self, everything: Sequence[Any], masked: bool, names: NameOutputs = nameless) -> None:
         with_graph = [i for i, o in enumerate(everything) if isinstance(o, torch.Tensor) and o.requires_grad]
         constant = [i for i, o in enumerate(everything) if _is_constant(o)]
         self.connected = bool(with_graph)
@@ -40,12 +40,19 @@ class Outputs:
         """Those that count as constant because they have no graph, while others have one."""
         self.count, self.chosen = len(everything), with_graph or constant
         self.tensors: list[torch.Tensor] = [everything[i] for i in self.chosen]
+        self.here = self.tensors
+        """What holds their values: themselves, unless they may lie in the memory of inputs that are put back."""
         self.frames = [output_frame(o, masked) for o in self.tensors]
         self._signature = [(o.shape, o.dtype) for o in self.tensors]
         kinds = ["output"] * len(self.chosen)
         self.space = Space(tuple(row(kinds, self.chosen, names(self.chosen), self.frames)))
         self.batches = all(frame.batches for frame in self.frames)
         """Whether vmap can carry all of them."""
+
+    def keep(self, everything: Sequence[Any]) -> Outputs:
+        """These, with values read from what is kept of all outputs."""
+        self.here = [everything[i] for i in self.chosen]
+        return self
 
     def pick(self, output: Any, *, widened: bool = False, remark: str = "") -> list[torch.Tensor]:
         """Those that count of what another call returned; of double precision if `widened`.

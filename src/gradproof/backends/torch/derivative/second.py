@@ -130,10 +130,9 @@ class DerivativeCall(Call):
 class SecondReverse(Reverse):
     """The backward of a `DerivativeCall`: what claims to be the second derivative."""
 
-    def inspect(self, cotangent: Vector) -> SecondGradients:
+    def _shown(self, cotangent: Vector, outputs: Sequence[torch.Tensor]) -> SecondGradients:
         cotangents = self._outputs.build(cotangent)
-        gradients = self._pull(self._outputs.tensors, cotangents)
-        return SecondGradients(self._point, self._outputs, cotangent, cotangents, gradients)
+        return SecondGradients(self._point, self._outputs, cotangent, cotangents, self._pull(outputs, cotangents))
 
     def _pull(
         self, outputs: Sequence[torch.Tensor], cotangents: Sequence[torch.Tensor]

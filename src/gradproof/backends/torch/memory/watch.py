@@ -6,11 +6,12 @@ Of large tensors no copy is kept: their bits are summed up as integers, which sh
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
 
+from gradproof.backends.torch.calls import flatten_outputs
 from gradproof.backends.torch.memory.sharing import BITS, has_memory
 
 _SMALL = 4096
@@ -63,9 +64,18 @@ _IN_CPP = "CppFunction"
 
 def saved_tensors(nodes: Sequence[Any]) -> list[tuple[str, torch.Tensor]]:
     """What hand-written nodes saved for backward, with names; those written in C++ do not tell."""
-    found: list[tuple[str, torch.Tensor]] = []
-    for node in nodes:
-        name = f"a tensor that {type(node).__name__.removesuffix('Backward')} saved for backward"
-        saved = getattr(node, "saved_tensors", ())
-        found += [(name, tensor) for tensor in saved if isinstance(tensor, torch.Tensor)]
-    return found
+    return [(_saved_by(node), tensor) for node in nodes for tensor in _among(getattr(node, "saved_tensors", ()))]
+
+
+def attributes(nodes: Sequence[Any]) -> list[tuple[str, torch.Tensor]]:
+    """The tensors that hand-written nodes keep as attributes, with names. They may be room to work in."""
+    return [(_saved_by(node), tensor) for node in nodes for tensor in _among(getattr(node, "__dict__", {}).values())]
+
+
+def _among(values: Iterable[Any]) -> list[torch.Tensor]:
+    """The tensors, whatever containers they are in."""
+    return [value for value in flatten_outputs(list(values)) if isinstance(value, torch.Tensor)]
+
+
+def _saved_by(node: Any) -> str:
+    return f"a tensor that {type(node).__name__.removesuffix('Backward')} saved for backward"
