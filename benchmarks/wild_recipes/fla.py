@@ -71,12 +71,9 @@ def rwkv4():
     return lambda w, u, k, v: apply(w, u, k, v, state)[0], (decay(4), single(4), single(1, 3, 4), single(1, 3, 4))
 
 
-def hgrn(chunk):
-    def make():
-        run = function("ops.hgrn", "chunk_hgrn" if chunk else "fused_recurrent_hgrn")
-        return lambda x, g: run(x, g)[0], (single(1, 5, 6), decay(1, 5, 6))
-
-    return make
+def hgrn():
+    run = function("ops.hgrn", "fused_recurrent_hgrn")
+    return lambda x, g: run(x, g)[0], (single(1, 5, 6), decay(1, 5, 6))
 
 
 def addcmul():
@@ -230,10 +227,9 @@ RECIPES = [
         recurrent("ops.simple_gla", "fused_recurrent_simple_gla", {"g": lambda: decay(1, 3, 1)}),
     ),
     Recipe("fused_recurrent_delta_rule", recurrent("ops.delta_rule", "fused_recurrent_delta_rule", DELTA)),
-    Recipe("fused_recurrent_hgrn", hgrn(False)),
-    Recipe("chunk_hgrn", hgrn(True)),
+    Recipe("fused_recurrent_hgrn", hgrn),
     Recipe("fused_recurrent_rwkv4", rwkv4),
     Recipe("fused_recurrent_rwkv6, output", rwkv6(False)),
-    Recipe("fused_recurrent_rwkv6, final state too", rwkv6(True), "fla-rwkv6-final-state"),
+    Recipe("fused_recurrent_rwkv6, final state too", rwkv6(True), "fla-rwkv6-final-state", options={"budget": 25.0}),
     Recipe("fused_addcmul_rwkv7", addcmul, "fla-addcmul"),
 ]

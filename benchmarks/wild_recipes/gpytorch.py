@@ -58,7 +58,7 @@ def predictive_updates():
         return ComputePredictiveUpdates.apply(chol.tril(), covariance, (middle + middle.mT) / 2, values)
 
     chol = leaf(torch.linalg.cholesky(positive(3, 3)))
-    return run, (chol, normal(3, 5), positive(3, 3), normal(3, 1))
+    return run, (chol, normal(3, 5), positive(3, 3), normal(3))
 
 
 def natural():

@@ -1,6 +1,6 @@
 """kymatio: the stable modulus, alone and inside the scattering transforms."""
 
-from wild_recipes.recipe import Recipe, normal
+from wild_recipes.recipe import Recipe, normal, single
 
 TRITON = False
 
@@ -25,7 +25,7 @@ def modulus_at_zero():
 def scattering1d():
     from kymatio.torch import Scattering1D
 
-    return Scattering1D(J=2, shape=16, Q=1), (normal(1, 16),)
+    return Scattering1D(J=2, shape=16, Q=1), (single(1, 16),)
 
 
 def scattering2d():
@@ -38,7 +38,7 @@ def harmonic3d():
     from kymatio.torch import HarmonicScattering3D
 
     scatter = HarmonicScattering3D(J=1, shape=(4, 4, 4), L=1, sigma_0=1, integral_powers=[1.0])
-    return scatter, (normal(1, 4, 4, 4).detach().float().requires_grad_(),)
+    return scatter, (single(1, 4, 4, 4),)
 
 
 RECIPES = [

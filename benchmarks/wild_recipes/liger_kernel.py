@@ -162,6 +162,7 @@ def experts():
 
 IN_PLACE = "the gradient is written into the saved input to save memory"
 INTO_COTANGENT = "in_place=True: the gradient is written into grad_output"
+ADD = "fused_add_rms_norm"
 TWICE = "liger-cross-entropy"
 SWIGLU = "liger-swiglu-inputs"
 RECIPES = [

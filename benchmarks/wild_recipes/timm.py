@@ -18,12 +18,13 @@ def activation(name, *shape, low=None, high=None):
 
 
 def _declare_operators():
-    """torchvision registers a shape function for an operator that its compiled part would have declared."""
+    """torchvision registers shape functions for operators that its compiled part would have declared."""
     import torch
 
     if not _declared:
         library = torch.library.Library("torchvision", "FRAGMENT")
-        library.define("nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+        for name in ("nms", "qnms"):
+            library.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
         _declared.append(library)
 
 

@@ -29,10 +29,7 @@ def solution(method, adjoint, of_times=False, at=(0.0, 0.37, 1.0), **options):
         tight = {"rtol": 1e-9, "atol": 1e-11}
 
         def run(y, t, matrix):
-            if adjoint:
-                keep = {"adjoint_params": (matrix,), "adjoint_rtol": 1e-9, "adjoint_atol": 1e-11}
-            else:
-                keep = {}
+            keep = {"adjoint_params": (matrix,), "adjoint_rtol": 1e-9, "adjoint_atol": 1e-11} if adjoint else {}
             rhs = torch.nn.Module()
             rhs.forward = lambda s, z: torch.tanh(z @ matrix) - 0.1 * s
             return solve(rhs, y, t, method=method, **tight, **keep, **options)
@@ -65,11 +62,9 @@ def next_after():
 
 
 RECIPES = [
-    Recipe("odeint dopri5", solution("dopri5", False)),
-    Recipe("odeint dopri8, of the times too", solution("dopri8", False, of_times=True)),
-    Recipe("odeint bosh3", solution("bosh3", False), options={"rtol": 1e-5}),
+    Recipe("odeint dopri5", solution("dopri5", False), options={"rtol": 1e-5}),
     Recipe("odeint rk4", solution("rk4", False)),
-    Recipe("odeint rk4, step_size, of the times", solution("rk4", False, True, options={"step_size": 0.25})),
+    Recipe("odeint rk4, of the times", solution("rk4", False, True)),
     Recipe(
         "odeint rk4, step_size, a time on the grid",
         solution("rk4", False, True, (0.0, 0.5, 1.0), options={"step_size": 0.25}),
@@ -86,5 +81,5 @@ RECIPES = [
         "the continuous adjoint of a coarse grid",
     ),
     Recipe("odeint_event", event, options={"rtol": 1e-5}),
-    Recipe("_StitchGradient", next_after, SURROGATE, "the output is handed in detached; its gradient is that of x"),
+    Recipe("_StitchGradient", next_after),
 ]

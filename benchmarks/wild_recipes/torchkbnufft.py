@@ -51,14 +51,6 @@ def batched():
     return lambda x: layer(x, omega), (values(2, 1, 4, 5),)
 
 
-def of_places():
-    import torchkbnufft
-
-    layer = torchkbnufft.KbNufft(im_size=(4, 5), numpoints=3, dtype=torch.float64)
-    image = values(1, 1, 4, 5).detach()
-    return lambda omega: layer(image, omega), (places(3).requires_grad_(),)
-
-
 RECIPES = [
     Recipe("KbInterp, table", interp(False)),
     Recipe("KbInterp, table, one place", interp(False, count=1)),
@@ -70,5 +62,4 @@ RECIPES = [
     Recipe("KbNufft, a trajectory for each image", batched),
     Recipe("KbNufftAdjoint", transform(True)),
     Recipe("KbNufftAdjoint, ortho", transform(True, 7, "ortho")),
-    Recipe("KbNufft, of the places", of_places),
 ]

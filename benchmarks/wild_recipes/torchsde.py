@@ -1,4 +1,4 @@
-"""torchsde: the adjoint of reversible Heun, which promises the gradient of its own discretisation, and plain solvers."""
+"""torchsde: plain solvers, and the adjoint of reversible Heun, which promises the gradient of its discretisation."""
 
 import torch
 
@@ -45,7 +45,8 @@ def solution(method, dt, adjoint="", noise_type="diagonal", sde_type="stratonovi
 ITO = {"sde_type": "ito"}
 RECIPES = [
     Recipe("sdeint euler", solution("euler", 0.25, **ITO)),
-    Recipe("sdeint milstein", solution("milstein", 0.25, **ITO)),
+    Recipe("sdeint milstein", solution("milstein", 0.25, **ITO), "torchsde-milstein-jvp"),
+    Recipe("sdeint milstein, reverse mode", solution("milstein", 0.25, **ITO), options={"modes": "reverse"}),
     Recipe("sdeint srk", solution("srk", 0.25, **ITO)),
     Recipe("sdeint heun", solution("heun", 0.25)),
     Recipe("sdeint midpoint, general noise", solution("midpoint", 0.25, noise_type="general")),
@@ -59,6 +60,7 @@ RECIPES = [
         "sdeint_adjoint reversible_heun, dt = 0.1",
         solution("reversible_heun", 0.1, "adjoint_reversible_heun"),
         "torchsde-reversible-heun",
+        options={"budget": 4.0},
     ),
     Recipe(
         "sdeint_adjoint midpoint, dt = 1/8",
