@@ -101,17 +101,21 @@ def rows(package: Package) -> Iterator[Row]:
 
 def _lines(package: Package, done: set[str]) -> Iterator[dict[str, Any]]:
     command = [str(PYTHON), "-m", "wild_recipes.worker", package.module, str(SECONDS), "skip", *sorted(done)]
-    with subprocess.Popen(
-        command, env=environment(), cwd=HERE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as process:
+    errors = HOME / f"{package.module}.log"
+    with (
+        errors.open("w") as log,
+        subprocess.Popen(
+            command, env=environment(), cwd=HERE, stdout=subprocess.PIPE, stderr=log, text=True
+        ) as process,
+    ):
         seen = False
         for line in process.stdout or ():
             if line.startswith("{"):
                 seen = True
                 yield json.loads(line)
-        _, told = process.communicate()
-        if process.returncode and not seen and not done:
-            yield {"name": "(all)", "verdict": "ERROR", "told": (told.strip().splitlines() or ["it failed"])[-1]}
+    if process.returncode and not seen and not done:
+        told = errors.read_text(errors="replace").strip().splitlines() or ["it failed"]
+        yield {"name": "(all)", "verdict": "ERROR", "told": told[-1]}
 
 
 def print_row(row: Row) -> None:

@@ -30,7 +30,7 @@ class Recipe:
 
 def normal(*shape: int, dtype: torch.dtype = torch.float64) -> torch.Tensor:
     """Normal random numbers that require a gradient; the worker sets the seed anew for each recipe."""
-    return torch.randn(*shape, dtype=dtype, requires_grad=True)
+    return torch.randn(shape, dtype=dtype, requires_grad=True)
 
 
 def single(*shape: int) -> torch.Tensor:

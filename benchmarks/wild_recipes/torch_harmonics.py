@@ -16,7 +16,8 @@ def transform():
 def inverse():
     from torch_harmonics import InverseRealSHT
 
-    return InverseRealSHT(6, 8).double(), (torch.randn(1, 6, 5, dtype=torch.complex128, requires_grad=True),)
+    layer = InverseRealSHT(6, 8).double()
+    return layer, (torch.randn(1, layer.lmax, layer.mmax, dtype=torch.complex128, requires_grad=True),)
 
 
 def vector_transform():
