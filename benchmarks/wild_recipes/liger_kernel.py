@@ -109,7 +109,7 @@ def multimodal_rotary():
     apply = function("qwen2vl_mrope", "LigerQwen2VLMRopeFunction")
     angle = torch.rand(3, 1, 3, 4).repeat_interleave(2, -1)
     cos, sin = angle.cos(), angle.sin()
-    return lambda q, k: apply(q, k, cos, sin, [2, 1, 1]), (single(1, 2, 3, 8), single(1, 1, 3, 8))
+    return lambda q, k: apply(q, k, cos, sin, [2, 1, 1]), (single(1, 2, 3, 8), single(1, 2, 3, 8))
 
 
 def complex_rotary():
@@ -151,13 +151,6 @@ def tiled_mlp():
 
 def relu_squared():
     return function("relu_squared", "LigerReLUSquaredFunction"), (single(3, 7),)
-
-
-def experts():
-    apply = function("fused_moe", "LigerFusedMoEFunction")
-    chosen = torch.tensor([[0, 1], [1, 2], [2, 0]])
-    shares = torch.tensor([[0.6, 0.4], [0.5, 0.5], [0.3, 0.7]])
-    return lambda x, up, down: apply(x, up, down, chosen, shares), (single(3, 4), single(3, 8, 4), single(3, 4, 4))
 
 
 IN_PLACE = "the gradient is written into the saved input to save memory"
@@ -215,5 +208,4 @@ RECIPES = [
     Recipe("MultiTokenAttention", multi_token_attention(4)),
     Recipe("FusedNeighborhoodAttention", neighborhood_attention),
     Recipe("TiledMLP", tiled_mlp),
-    Recipe("FusedMoE", experts),
 ]
