@@ -4,7 +4,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.stamp
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint docs screenshots bench clean
+.PHONY: help demo test lint docs screenshots bench wild clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -40,6 +40,9 @@ bench: $(STAMP) ## measure against torch's and JAX's checkers
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e '.[jax]'
 	$(BIN)/python benchmarks/slow_mode.py
 	$(BIN)/python benchmarks/sensitivity.py
+
+wild: $(STAMP) ## check Functions of released packages (half an hour); writes build/wild.html
+	$(BIN)/python benchmarks/wild.py
 
 clean: ## remove what the other targets made, except .venv
 	rm -rf build dist site .hypothesis .pytest_cache .ruff_cache
