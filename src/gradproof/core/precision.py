@@ -49,6 +49,10 @@ MOST_ROUND_OFF = 1e-2
 """No round-off is taken to be more than this part, however low the precision."""
 
 
+COARSEST_ENTRY = 0.5
+"""Nor is the round-off of an entry more than this part of it: that of one with two bits is an eighth."""
+
+
 def reordered(eps: float) -> float:
     """The relative difference that another order of summation, in other memory, may make: 4e-10 in float64.
 

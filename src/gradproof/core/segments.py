@@ -38,6 +38,8 @@ from gradproof.core.types import Flags, Indices, Vector
 _OWN, _LENGTHS = (0.5, 0.75, 0.875), (0.5, 1.0, 2.0, 4.0)
 # A cut into twice as many panels takes a smooth function's error to less than this part of it.
 _FASTER = 8.0
+# A segment tells something only if it would notice an error of this part of the entry.
+_NOTICED = 0.5
 # Entries that are looked at by themselves, where they cannot be together.
 _ALONE = 32
 
@@ -141,7 +143,8 @@ def _looked_at(investigation: Investigation, entries: _Entries) -> tuple[Flags, 
         residual, bar, size, mean = _along(investigation, entries, half)
         with np.errstate(invalid="ignore"):
             allowed = bar + np.nan_to_num(entries.tolerance)
-            tells = allowed <= WIDEST_BAR * np.fmax(size, entries.largest)
+            large = np.fmax(size, entries.largest)
+            tells = (bar <= WIDEST_BAR * large) & (allowed <= _NOTICED * large)
             close = np.abs(residual) <= allowed
             holds |= tells & close
             breaks |= tells & ~close

@@ -117,8 +117,9 @@ class Stencil(Quotients):
         (coarse, fine), (wide, narrow), ratio = self._both_parts(column, float(self.scale[column]), outputs)
         floor = BEND * self.noise[outputs]
         with np.errstate(all="ignore"):
-            even = (fine > ROUGH * ratio**2 * coarse) & (fine > floor)
-            return even | ((narrow > ROUGH * ratio * wide) & (narrow > floor))
+            # where the function leaves its domain, nothing shrinks
+            even = (fine <= ROUGH * ratio**2 * coarse) | (fine <= floor)
+            return ~(even & ((narrow <= ROUGH * ratio * wide) | (narrow <= floor)))
 
     def _both_parts(self, column: int, scale: float, outputs: Indices) -> tuple[Matrix, Matrix, float]:
         """The second differences and the differences across the point, of a coarse and a fine step; their ratio."""
