@@ -360,5 +360,5 @@ def test_all_properties_cost_a_few_vjps_for_a_right_gradient() -> None:
     function = custom(torch.sin, lambda s, g: g * s[0].cos())
     alone = check(function, numbers(50), properties="jacobian").cost
     everything = check(function, numbers(50)).cost
-    assert everything.vjps <= alone.vjps + 5
+    assert everything.vjps <= alone.vjps + 6
     assert everything.evaluations <= alone.evaluations + 1

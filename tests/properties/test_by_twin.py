@@ -50,7 +50,7 @@ def test_a_right_gradient_of_many_elements_has_no_finding_and_costs_little(dtype
     assert findings(found) == []
     assert sum(isinstance(each, Seen) for each in found) == 2
     assert asked.cost.evaluations <= 12
-    assert asked.cost.vjps <= 9  # two of them for the certificate
+    assert asked.cost.vjps <= 10  # two of them for the certificate
 
 
 def test_layer_norm_costs_about_ten_evaluations_and_eight_vjps() -> None:
@@ -59,7 +59,7 @@ def test_layer_norm_costs_about_ten_evaluations_and_eight_vjps() -> None:
     assert has_twin(asked)
     assert findings(jacobian(asked, PROBES)) == []
     assert asked.cost.evaluations <= 12
-    assert asked.cost.vjps <= 9  # two of them for the certificate
+    assert asked.cost.vjps <= 10  # two of them for the certificate
 
 
 SPOILS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {

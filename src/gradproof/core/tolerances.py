@@ -8,7 +8,15 @@ import numpy as np
 
 from gradproof.core.ladder import Tolerance, rungs
 from gradproof.core.options import Options
-from gradproof.core.precision import DERIVATIVE_ROUND_OFF, DOUBLE, ENTRY_ROUND_OFF, NEGLIGIBLE, WIDEST_BAR, default_rtol
+from gradproof.core.precision import (
+    COARSEST_ENTRY,
+    DERIVATIVE_ROUND_OFF,
+    DOUBLE,
+    ENTRY_ROUND_OFF,
+    NEGLIGIBLE,
+    WIDEST_BAR,
+    default_rtol,
+)
 from gradproof.core.scales import PairScales, Places, of_blocks
 from gradproof.core.space import Space, alike
 from gradproof.core.stencil import Stencil
@@ -56,7 +64,7 @@ class Tolerances:
         """The relative tolerance of derivatives in a space's precision."""
         eps = space.eps if space.coarsest_eps > space.finest_eps else np.full(1, space.finest_eps)
         least = default_rtol(eps) if self._given is None else self._given
-        relative = np.maximum(least, ENTRY_ROUND_OFF * eps)
+        relative = np.maximum(least, np.minimum(ENTRY_ROUND_OFF * eps, COARSEST_ENTRY))
         return relative if len(relative) == space.size else alike(space.size, float(relative[0]))
 
     @functools.cached_property
@@ -173,7 +181,10 @@ class Tolerances:
             atol = of_blocks(inputs, self._negligible * self.rtol) * self.largest
             if self._low:  # a gradient that should be zero is made of others, and of their round-off
                 rounds_in = np.maximum(inputs.eps, self._stencil.problem.outputs.finest_eps)
-                atol = np.maximum(atol, of_blocks(inputs, ENTRY_ROUND_OFF * rounds_in) * self.largest.max())
+                atol = np.maximum(
+                    atol,
+                    of_blocks(inputs, np.minimum(ENTRY_ROUND_OFF * rounds_in, COARSEST_ENTRY)) * self.largest.max(),
+                )
             self._atol = np.maximum(self._atol, atol)
             self.least_atol = float(self._atol.min())
             self._sharp = None
