@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +11,7 @@ import torch
 from array_problem import findings
 from functions import custom, numbers
 
+from gradproof import Verdict, check
 from gradproof.backends.torch.calls import call_of
 from gradproof.backends.torch.problem import first_order
 from gradproof.core.investigation import Investigation
@@ -137,3 +139,17 @@ def test_a_backward_for_one_precision_only_has_no_twin() -> None:
 
     assert not has_twin(case(custom(torch.sin, backward), numbers(10, dtype=torch.bfloat16)))
     assert not has_twin(case(torch.sin, numbers(10)))
+
+
+@pytest.mark.parametrize(("factor", "verdict"), [(1.0, Verdict.PASS), (1.5, Verdict.FAIL)])
+@pytest.mark.parametrize("elsewhere", [math.nan, 7.0])
+def test_a_kernel_that_was_never_meant_for_float64_is_judged_by_itself(
+    elsewhere: float, factor: float, verdict: Verdict
+) -> None:
+    def backward(saved: Any, grad: torch.Tensor) -> torch.Tensor:
+        return grad * saved[0].cos() * (factor if grad.dtype is torch.float32 else elsewhere)
+
+    x = torch.linspace(-1.0, 2.0, 6, requires_grad=True)
+    report = check(custom(torch.sin, backward), x, modes="reverse")
+    assert report.verdict is verdict
+    assert any("quite another than in float32" in note for note in report.notes)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import replace
 
 import numpy as np
 
 from gradproof.core.investigation import Investigation, basis
+from gradproof.core.norm import norm
 from gradproof.core.options import Options
 from gradproof.core.problem import Mode, Problem
 from gradproof.core.seen import Note, Seen
@@ -22,6 +23,12 @@ _NOTE = (
     "the derivative was checked in float64, where the function runs too, and the {low} one was compared with that "
     "element by element"
 )
+_ANOTHER = (
+    "in float64 the derivative is wrong, and quite another than in {low}: it was not used, and the {low} one is judged "
+    "by itself"
+)
+# Derivatives of two precisions that differ by more than this part are not one derivative.
+_ALIKE = 0.25
 _NAMED = {-1.0: "the sign is wrong", 2.0: "a factor 2 too many", 0.5: "a factor 2 is missing"}
 
 
@@ -31,26 +38,44 @@ def has_twin(investigation: Investigation) -> bool:
 
 
 def by_twin(
-    investigation: Investigation, options: Options, compared: Compare
-) -> Iterator[Finding | Seen | Note | Pause]:
+    investigation: Investigation, options: Options, compared: Compare, *, may_differ: bool = False
+) -> Generator[Finding | Seen | Note | Pause, None, bool]:
     """What the ordinary comparison finds of the float64 derivative, then what differs from it in low precision.
 
-    `options.modes` are asked each. What was seen of the low-precision Jacobian is what both comparisons saw.
+    `options.modes` are asked each. What was seen of the low-precision Jacobian is what both comparisons saw. If the
+    float64 derivative is wrong and `may_differ` from the other, and does, that says nothing of the other: returns
+    whether it says anything.
     """
     wide = investigation.once(widened)
     assert wide is not None, "there is no twin"
     problem = investigation.problem
-    wrong = False
-    yield Note(_NOTE.format(low=_precision(problem)))
+    findings: list[Finding] = []
+    seen: list[Seen | Note] = [Note(_NOTE.format(low=_precision(problem)))]
     for found in compared(wide, wide_options(problem, options)):
-        if isinstance(found, Finding):
-            wrong = wrong or found.status is Status.WRONG
-            found = _renamed(found, problem)
-        yield found
-    if wrong:  # the difference to a wrong derivative says nothing
-        return
-    for mode in options.modes:
-        yield from _compared(Comparer(investigation, wide, options, mode))
+        if isinstance(found, Pause):
+            yield found
+        elif isinstance(found, Finding):
+            findings.append(_renamed(found, problem))
+        else:
+            seen.append(found)
+    wrong = any(finding.status is Status.WRONG for finding in findings)
+    if wrong and may_differ and _is_another(investigation, wide, options):
+        yield Note(_ANOTHER.format(low=_precision(problem)))
+        return False
+    yield from (*seen, *findings)
+    if not wrong:  # the difference to a wrong derivative says nothing
+        for mode in options.modes:
+            yield from _compared(Comparer(investigation, wide, options, mode))
+    return True
+
+
+def _is_another(low: Investigation, wide: Investigation, options: Options) -> bool:
+    """Whether the float64 derivative is no more like that of low precision than a kernel made for one of them is."""
+    mode = options.modes[0]
+    made = Comparer(low, wide, options, mode).shared()
+    if not np.isfinite(made.low).all():
+        return False
+    return not norm(made.low - made.wide) <= _ALIKE * norm(made.low)  # NaN is none
 
 
 def _compared(comparer: Comparer) -> Iterator[Finding | Seen]:

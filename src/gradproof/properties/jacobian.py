@@ -61,8 +61,7 @@ def jacobian(investigation: Investigation, options: Options) -> Iterator[Finding
 
 
 def _in_low_precision(investigation: Investigation, options: Options) -> Iterator[Finding | Seen | Note | Pause]:
-    if has_twin(investigation):
-        yield from by_twin(investigation, options, _compared)
+    if has_twin(investigation) and (yield from by_twin(investigation, options, _compared, may_differ=True)):
         return
     held: list[Finding] = []
     doubtful = False
