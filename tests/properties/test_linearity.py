@@ -153,3 +153,17 @@ def test_a_noisy_jvp_is_not_taken_for_a_broken_law() -> None:
 
 def test_forward_mode_alone_does_not_ask_the_backward() -> None:
     assert find(lambda v: np.ones(6), modes=(Mode.FORWARD,)) == []
+
+
+@pytest.mark.parametrize(("off", "kinds"), [(1e-14, []), (1e-11, ["law"])])
+def test_what_the_shared_cotangent_weighs_little_may_round_off_as_others_weigh_it(off: float, kinds: list[str]) -> None:
+    """A dead output is seen so sharply that two living ones hardly count beside it; alike, they cancel."""
+
+    def vjp(cotangent: Any) -> Any:
+        _, first, second = cotangent
+        return np.array([first - second + off * abs(second) * (1 if first == second else -1)])
+
+    case = investigation(lambda x: np.array([0.0, x[0], -x[0]]), np.ones(1), vjp=vjp)
+    case.share_cotangent(np.array([0.5, 0.3e-6, 1e-6]))
+    found = list(linearity(case, Options(properties=frozenset({"linearity"}))))
+    assert [finding.kind for finding in found] == kinds

@@ -12,14 +12,14 @@ from gradproof.core.precision import DERIVATIVE_ROUND_OFF, ENTRY_ROUND_OFF, MOST
 from gradproof.core.types import Vector
 
 
-def zero_gradient(investigation: Investigation) -> Vector:
-    """How large a gradient for the shared cotangent may be by round-off alone, where the true one is zero.
+def zero_gradient(investigation: Investigation, cotangent: Vector | None = None) -> Vector:
+    """How large a gradient for a cotangent, the shared one, may be by round-off alone, where the true one is zero.
 
     It is made of numbers as large as the outputs, per change of an input as large as it is.
     """
     eps = investigation.problem.coarsest_eps
     relative = min(DERIVATIVE_ROUND_OFF * eps, MOST_ROUND_OFF)
-    return relative * weight(investigation) / investigation.scale + ENTRY_ROUND_OFF * least_spacing(eps)
+    return relative * weight(investigation, cotangent) / investigation.scale + ENTRY_ROUND_OFF * least_spacing(eps)
 
 
 def allowed_difference(investigation: Investigation, options: Options, gradient: Vector) -> Vector:
@@ -34,9 +34,9 @@ def allowed_difference(investigation: Investigation, options: Options, gradient:
     return allowed
 
 
-def weight(investigation: Investigation) -> float:
-    """The size of the outputs, each as much as the shared cotangent weighs it."""
+def weight(investigation: Investigation, cotangent: Vector | None = None) -> float:
+    """The size of the outputs, each as much as a cotangent, the shared one, weighs it."""
     value = investigation.problem.value
     value = np.where(np.isfinite(value), value, 0.0)
     with np.errstate(over="ignore"):
-        return norm(investigation.cotangent * value)
+        return norm((investigation.cotangent if cotangent is None else cotangent) * value)

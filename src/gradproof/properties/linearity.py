@@ -15,7 +15,7 @@ from gradproof.core.space import Space
 from gradproof.core.status import Status
 from gradproof.core.types import Vector
 from gradproof.core.words import Words
-from gradproof.properties.allowance import allowed_difference
+from gradproof.properties.allowance import allowed_difference, zero_gradient
 from gradproof.properties.determinism import Change, changed, changing
 from gradproof.properties.trials import RowSum, Trials, constant, scales, trials
 from gradproof.results.finding import Finding
@@ -60,10 +60,11 @@ def _take_apart(investigation: Investigation, options: Options) -> Iterator[Find
             yield _broken(problem.inputs, want, got, law, words)
             return
     c = constant(investigation)
+    slack = 2.0 * slack + zero_gradient(investigation, c)
     got, other = investigation.vjp(v + c), investigation.vjp(c)
     with np.errstate(over="ignore"):
         want = first + other
-    if not is_sum(got, want, max(largest_of(first), largest_of(other)), problem, 2.0 * slack):
+    if not is_sum(got, want, max(largest_of(first), largest_of(other)), problem, slack):
         law = f"the sum of two values of {words.cotangent} must give the sum of the gradients"
         yield _broken(problem.inputs, want, got, law, words)
     elif investigation.rows is not None:

@@ -38,7 +38,7 @@ from gradproof.core.options import Options
 from gradproof.core.precision import HALF_OR_LESS, NARROW, reordered
 from gradproof.core.problem import Problem
 from gradproof.core.types import Matrix, Vector
-from gradproof.properties.allowance import allowed_difference
+from gradproof.properties.allowance import allowed_difference, zero_gradient
 
 # How many powers of two take turns: a prime, so that few shapes have the same ones in another order of memory.
 _POWERS = 7
@@ -211,6 +211,7 @@ def _with_probe(investigation: Investigation, options: Options) -> Trials:
         expected = [(-other, pullback)] if len(v) == 1 else [(answer, pullback + other) for answer in answers]
         if not all(close(*pair, problem) for pair in expected):  # seldom: parts may cancel, and noise is allowed
             slack = allowed_difference(investigation, options, pullback) + options.nondet_tol / small
+            slack += zero_gradient(investigation, c)  # the shared cotangent may weigh little what this one does not
             largest = max(largest_of(pullback), largest_of(other)) if answers else 0.0
             agree = all(is_sum(*pair, largest, problem, slack) for pair in expected)
     return Trials(exact, agree, watched.overwritten, () if agree else tuple(asked))
