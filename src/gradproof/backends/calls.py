@@ -111,6 +111,10 @@ class Call:
         """The same call, differentiated only with respect to these flat positions."""
         return self._copy(chosen=frozenset(positions))
 
+    def of(self, function: Callable[..., Any]) -> Self:
+        """The same arguments, given to another function."""
+        return self._copy(function=function)
+
     def replacing(self, replaced: Mapping[int, Any]) -> Self:
         """The same call with other values in some flat positions."""
         arguments, keywords = self._rebuilt(replaced)

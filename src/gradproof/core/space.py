@@ -59,6 +59,8 @@ class Block:
     start: int
     eps: float
     elements: Elements | None = field(default=None, repr=False, compare=False)
+    holder: str = ""
+    """Who holds it, where that is not this process alone: "rank 2"."""
     stop: int = field(init=False, compare=False)
     slice: slice = field(init=False, repr=False, compare=False)
 
@@ -78,10 +80,11 @@ class Block:
 
     @property
     def label(self) -> str:
+        held = f"{self.holder}, " if self.holder else ""
         if self.kind == "parameter":
-            return f"parameter `{self.name}`"
+            return f"{held}parameter `{self.name}`"
         name = f" `{self.name}`" if self.name else ""
-        return f"{self.kind} {self.index}{name}"
+        return f"{held}{self.kind} {self.index}{name}"
 
     def positions(self, coordinates: Indices) -> tuple[Indices, ...]:
         """Where in the shape the elements of these coordinates lie: one array of indices for each axis."""

@@ -397,3 +397,20 @@ def put_back_buffers(module: torch.nn.Module, kept: Mapping[str, torch.Tensor | 
         setattr(module, name, None)
     for name, buffer in kept.items():
         setattr(module, name, buffer)
+
+
+def process_groups(group: Any) -> list[tuple[Any, Any]]:
+    """The backends of all process groups of this process, each with how long it waits; None: that cannot be told.
+
+    torch names no public way to list them. Where the private one is gone, this group and the default one are known.
+    """
+    distributed: Any = importlib.import_module("torch.distributed")
+    known = getattr(getattr(distributed.distributed_c10d, "_world", None), "pg_map", None)
+    groups = [*known] if isinstance(known, Mapping) else [group, distributed.group.WORLD]
+    found: dict[int, tuple[Any, Any]] = {}
+    for each in groups:
+        for device in getattr(each, "_device_types", ()):
+            with contextlib.suppress(Exception):
+                backend = each._get_backend(device)
+                found[id(backend)] = backend, getattr(backend.options, "_timeout", None)
+    return [*found.values()]

@@ -57,19 +57,26 @@ class Made(NamedTuple):
 
 
 def first_order(
-    call: Call, *, masked: bool = False, least_products: int = LEAST_PRODUCTS, dense_outputs: bool = False
+    call: Call,
+    *,
+    masked: bool = False,
+    least_products: int = LEAST_PRODUCTS,
+    dense_outputs: bool = False,
+    backward: type[Reverse] = Reverse,
+    twin: bool = True,
 ) -> Made:
     """The Problem of a call. Calls the function.
 
     `masked` leaves out what sparse tensors do not specify; `dense_outputs` refuses all other layouts of outputs.
+    `backward` is how vjps are run; without `twin`, a low-precision call is not tried in float64.
     """
     point = Point(call, masked)
     first = _first_call(call, point)
     if dense_outputs:
         validate_outputs(first.outputs)
     outputs = first.as_outputs(masked)
-    reverse = Reverse(point, outputs, Graph(call, point, outputs, anew=bool(first.overwritten)))
-    return _assemble(call, point, outputs, reverse, first.overwritten, least_products, {})
+    reverse = backward(point, outputs, Graph(call, point, outputs, anew=bool(first.overwritten)))
+    return _assemble(call, point, outputs, reverse, first.overwritten, least_products, {}, tries_twin=twin)
 
 
 def second_order(
@@ -122,8 +129,11 @@ def _assemble(
     overwritten: tuple[str, ...],
     least_products: int,
     further: dict[type, Any],
+    *,
+    tries_twin: bool = True,
 ) -> Made:
-    twin = find_twin(call, point, outputs.chosen, outputs.here) if point.batches and outputs.batches else None
+    tries_twin = tries_twin and point.batches and outputs.batches
+    twin = find_twin(call, point, outputs.chosen, outputs.here) if tries_twin else None
     wide = None if twin is None else WideEvaluation(call, point, outputs, twin)
     evaluation = wide or Evaluation(call, point, outputs)
     forward = Forward(call, point, outputs)
