@@ -1,7 +1,7 @@
 """Functions that span several processes: `check`, called by every rank with its own part.
 
-One rank leads: it runs the same check as `gradproof.check`, on the map from all ranks' inputs to all ranks' outputs. The
-others answer its requests. Every rank returns the same report.
+One rank leads: it runs the same check as `gradproof.check`, on the map from all ranks' inputs to all ranks' outputs.
+The others answer its requests. Every rank returns the same report.
 
     torchrun --nproc-per-node 4 check_my_layer.py        # each rank calls gradproof.distributed.check(layer, (x, w))
 """
@@ -58,11 +58,11 @@ def check(
     """Check the derivative of `func` over all ranks of a group; every rank calls this, with its own inputs.
 
     The map under test goes from the inputs of all ranks to the outputs of all ranks. What a rank's tensor is to those
-    of the others can be declared: `inputs_are` and `outputs_are` take one word for all, a sequence of words, or words by
-    name, pattern or number. Inputs are "varying" (each rank has its own part), "replicated" (a copy, of which every
-    rank's backward gives the whole gradient) or "shares" (a copy, of whose gradient each rank's backward gives a share).
-    Outputs are "varying", "replicated" (copies, all of which get the same cotangent) or "partial" (terms of a sum).
-    DTensors say it themselves. What is not declared is inferred, and the notes of the report say under which
+    of the others can be declared: `inputs_are` and `outputs_are` take one word for all, a sequence of words, or words
+    by name, pattern or number. Inputs are "varying" (each rank has its own part), "replicated" (a copy, of which every
+    rank's backward gives the whole gradient) or "shares" (a copy, of whose gradient each rank's backward gives a
+    share). Outputs are "varying", "replicated" (copies, all of which get the same cotangent) or "partial" (terms
+    of a sum). DTensors say it themselves. What is not declared is inferred, and the notes of the report say under which
     conventions the derivative is right.
 
     No call of the function may take longer than `timeout` seconds. A rank that raises, dies or waits for ever ends the
@@ -130,7 +130,9 @@ def _count(team: Team, first: Round) -> None:
     """What the conventions and the reductions took is counted too."""
     if first.investigation is not None:
         cost = first.investigation.cost
-        cost.evaluations = max(cost.evaluations, team.asked.get("evaluate", 0) + first.investigation.problem.evaluations)
+        cost.evaluations = max(
+            cost.evaluations, team.asked.get("evaluate", 0) + first.investigation.problem.evaluations
+        )
         cost.vjps = max(cost.vjps, team.asked.get("vjp", 0))
 
 
@@ -149,7 +151,7 @@ def _ended(session: LeadingSession, request: Request, lost: RanksLost) -> Report
 
 def _explained(session: LeadingSession, first: Round) -> Round:
     """With the reduction named that explains a wrong gradient, and copies whose gradients differ between ranks."""
-    if first.investigation is None or session.joint is None or not first.investigation.problem.connected:
+    if first.investigation is None or session.joint is None or not first.can_be_differentiated:
         return first
     causes = functools.cache(session.cause)
     findings = [

@@ -111,7 +111,7 @@ class Call:
         """The same call, differentiated only with respect to these flat positions."""
         return self._copy(chosen=frozenset(positions))
 
-    def of(self, function: Callable[..., Any]) -> Self:
+    def calling(self, function: Callable[..., Any]) -> Self:
         """The same arguments, given to another function."""
         return self._copy(function=function)
 

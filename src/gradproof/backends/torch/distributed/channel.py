@@ -1,8 +1,8 @@
 """The leader's requests and the other ranks' replies, through a store of this check's own.
 
 The process groups that the function communicates with are left to the function: a request that travelled through one
-of them would meet a collective that hangs. A store has no such state. It lives in the leader's process; where that dies,
-everybody's next look at it raises.
+of them would meet a collective that hangs. A store has no such state. It lives in the leader's process; where that
+dies, everybody's next look at it raises.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from datetime import timedelta
 from typing import Any, NamedTuple
 
 import torch.distributed as dist
+from torch.distributed import TCPStore  # pyright: ignore[reportPrivateImportUsage]
 
 LEADER = 0
 """The rank, of its group, that asks."""
@@ -45,11 +46,11 @@ class Channel:
         patience = timedelta(seconds=timeout)
         address: list[Any] = [None]
         if self.is_leader:
-            self._store = dist.TCPStore(host, 0, is_master=True, wait_for_workers=False, timeout=patience)
+            self._store: Any = TCPStore(host, 0, is_master=True, wait_for_workers=False, timeout=patience)
             address = [self._store.port]
         dist.broadcast_object_list(address, src=dist.get_global_rank(group, LEADER), group=group)
         if not self.is_leader:
-            self._store = dist.TCPStore(host, address[0], is_master=False, timeout=patience)
+            self._store = TCPStore(host, address[0], is_master=False, timeout=patience)
         self._number = 0
 
     @property

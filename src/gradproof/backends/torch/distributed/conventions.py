@@ -1,7 +1,7 @@
 """What the tensors of all ranks are to each other: parts of one, copies of one, or terms of a sum.
 
-The map under test is that of all ranks together. A tensor that each rank has for itself is a block for each rank. Copies
-of one tensor are one block: they move together, and count once. So are the terms of a partial sum.
+The map under test is that of all ranks together. A tensor that each rank has for itself is a block for each rank.
+Copies of one tensor are one block: they move together, and count once. So are the terms of a partial sum.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ Declared = str | Sequence[str] | Mapping[str | int, str] | None
 """What a caller says: one word for all, one for each argument or output, or words by name, pattern or number."""
 
 
-class Key(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Key:
     """Which tensor a block is, on whatever rank."""
 
     kind: str
@@ -125,6 +126,19 @@ def _holder(members: Sequence[Member], size: int) -> str:
     if len(ranks) == 1:
         return f"rank {ranks[0]}"
     return "every rank" if len(ranks) == size else f"ranks {', '.join(map(str, ranks))}"
+
+
+def require_known(declared: Declared, keys: Sequence[Key], what: str) -> None:
+    """Raise for a declaration that is about nothing."""
+    known = ", ".join(key.name or str(key.index) for key in keys)
+    if isinstance(declared, Mapping):
+        for wanted in declared:
+            if not any(_word({wanted: "any"}, key) for key in keys):
+                raise ValueError(f"{what}: {wanted!r} is none of {known}")
+    elif declared is not None and not isinstance(declared, str):
+        count = len({key.index for key in keys if key.kind != "parameter"})
+        if len(declared) < count:
+            raise ValueError(f"{what}: {len(declared)} words were given for {known}: give one for each")
 
 
 def declared_of(declared: Declared, key: Key, allowed: Sequence[Held], what: str) -> Held | None:

@@ -12,7 +12,8 @@ from typing import Any
 
 import torch
 
-from gradproof.backends.calls import Call
+from gradproof.backends.calls import Call, parameter_names
+from gradproof.backends.torch.calls import TENSORS, flatten_outputs
 from gradproof.backends.torch.distributed.conventions import Held, Holding, Key, key_of
 from gradproof.core.space import Block
 
@@ -30,12 +31,7 @@ class Unwrapped:
         self._function, self._wrapped = function, dict(wrapped)
         self.placed: list[Any] = []
         """For each flat output of the last call its DTensor, or None."""
-        named = getattr(function, "forward", function) if isinstance(function, torch.nn.Module) else function
-        self.__wrapped__ = named
-        self.__name__ = getattr(function, "__name__", type(function).__name__)
-        code = getattr(named, "__code__", None)
-        skip = 1 if hasattr(named, "__self__") else 0
-        self.parameter_names = () if code is None else code.co_varnames[skip : code.co_argcount]
+        self.parameter_names = parameter_names(function, TENSORS)
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         if self._wrapped:
@@ -48,17 +44,13 @@ class Unwrapped:
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
         import optree
 
-        flat, spec = optree.tree_flatten((*arguments, *keywords.values()), none_is_leaf=True)
-        whole = [
-            _from_local(value, self._wrapped[i]) if i in self._wrapped else value
-            for i, value in enumerate(flat)
-        ]
-        values: Any = optree.tree_unflatten(spec, whole)
+        trees: Any = optree
+        flat, spec = trees.tree_flatten((*arguments, *keywords.values()), none_is_leaf=True)
+        whole = [_from_local(value, self._wrapped[i]) if i in self._wrapped else value for i, value in enumerate(flat)]
+        values: Any = trees.tree_unflatten(spec, whole)
         return tuple(values[: len(arguments)]), dict(zip(keywords, values[len(arguments) :], strict=True))
 
     def _taken_apart(self, output: Any) -> Any:
-        from gradproof.backends.torch.calls import flatten_outputs
-
         flat = flatten_outputs(output)
         self.placed = [value if is_dtensor(value) else None for value in flat]
         if not any(value is not None for value in self.placed):
@@ -87,7 +79,7 @@ def unwrap(call: Call) -> tuple[Call, dict[Key, Holding]]:
         if local:
             raise ValueError("DTensors are checked of functions, not of modules: pass a function that calls the module")
         return call, {}
-    return replaced.of(function), held
+    return replaced.calling(function), held
 
 
 def output_holdings(function: Any, blocks: Sequence[Block]) -> dict[Key, Holding]:
@@ -114,4 +106,6 @@ def _holding(tensor: Any, of_sums: Held, label: str) -> Holding:
         return Holding(Held.REPLICATED, sharded)
     if all(placement.is_partial() or placement.is_shard() for placement in tensor.placements):
         return Holding(of_sums, sharded)
-    raise ValueError(f"{label} is placed as {tensor.placements}: copies and partial sums of one tensor are not told apart")
+    raise ValueError(
+        f"{label} is placed as {tensor.placements}: copies and partial sums of one tensor are not told apart"
+    )

@@ -15,7 +15,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gradproof.backends.torch.distributed.conventions import OF_INPUTS, OF_OUTPUTS, Conventions, Held, Holding, Key, key_of
+from gradproof.backends.torch.distributed.conventions import (
+    OF_INPUTS,
+    OF_OUTPUTS,
+    Conventions,
+    Held,
+    Holding,
+    Key,
+    key_of,
+)
 from gradproof.backends.torch.distributed.local import Share
 from gradproof.backends.torch.distributed.slopes import Parts, Slopes, within
 from gradproof.core.space import Block
@@ -91,7 +99,9 @@ class Inference:
         candidates = [(outputs, self._judged(outputs)) for outputs in self._ways()]
         right = [(outputs, judged) for outputs, judged in candidates if all(_holding(each) for each in judged.values())]
         if not right:
-            outputs, judged = min(candidates, key=lambda each: sum(min(miss.values()) > 1.0 for miss in each[1].values()))
+            outputs, judged = min(
+                candidates, key=lambda each: sum(min(miss.values()) > 1.0 for miss in each[1].values())
+            )
             return Inferred({key: _least_wrong(miss) for key, miss in judged.items()}, outputs, ())
         outputs, judged = right[0]
         told = tuple(self._in_words(outputs, judged) for outputs, judged in right)
@@ -122,10 +132,8 @@ class Inference:
         numeric, size = paired(cotangents, slopes, outputs, self._shares)
         own, moved = within(gradients, key, self._shares), within(direction, key, self._shares)
         terms = [float(own[rank] @ moved[rank]) for rank in own]
-        if held is Held.REPLICATED:
-            missed = max(abs(term - numeric) for term in terms)
-        else:
-            missed = abs(sum(terms) - numeric)
+        sums = terms if held is Held.REPLICATED else [sum(terms)]
+        missed = max(abs(each - numeric) for each in sums)
         return missed / (self._slopes.close * max(size, abs(numeric), 1e-300))
 
     @functools.cache  # noqa: B019 (lives as long as the check)
@@ -134,7 +142,9 @@ class Inference:
         return direction, self._slopes.along(direction)
 
     def _in_words(self, outputs: Assigned, judged: Mapping[Key, Mapping[Held, float]]) -> str:
-        of_inputs = ", ".join(f"{_label(key)} {' or '.join(held.value for held in _holding(miss))}" for key, miss in judged.items())
+        of_inputs = ", ".join(
+            f"{_label(key)} {' or '.join(held.value for held in _holding(miss))}" for key, miss in judged.items()
+        )
         of_outputs = ", ".join(f"{_label(key)} {held.value}" for key, held in outputs.items())
         return f"{of_inputs}; {of_outputs}"
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import tempfile
+import traceback
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -20,9 +22,8 @@ def launch(function: Callable[..., Any], ranks: int, *arguments: Any, timeout: f
     picklable, as reports are. A rank that ends without returning has None; if one raises, so does this.
     """
     with tempfile.TemporaryDirectory() as folder:
-        processes: Any = multiprocessing.spawn(
-            _rank, (function, ranks, folder, timeout, arguments), nprocs=ranks, join=False
-        )
+        spawn: Any = multiprocessing.spawn  # pyright: ignore[reportPrivateImportUsage]
+        processes = spawn(_rank, (function, ranks, folder, timeout, arguments), nprocs=ranks, join=False)
         for process in processes.processes:
             process.join(timeout)
             if process.is_alive():
@@ -37,13 +38,8 @@ def launch(function: Callable[..., Any], ranks: int, *arguments: Any, timeout: f
 
 
 def _rank(rank: int, function: Callable[..., Any], ranks: int, folder: str, timeout: float, arguments: Any) -> None:
-    import os
-    import traceback
-
     method = f"file://{folder}/meeting"
-    dist.init_process_group(
-        "gloo", init_method=method, rank=rank, world_size=ranks, timeout=timedelta(seconds=timeout)
-    )
+    dist.init_process_group("gloo", init_method=method, rank=rank, world_size=ranks, timeout=timedelta(seconds=timeout))
     try:
         result = pickle.dumps(function(*arguments))
         Path(folder, f"{rank}.result").write_bytes(result)

@@ -41,13 +41,13 @@ class Reductions:
         own = self._along(key, direction)
         size, total = len(own), sum(own.values())
         if self._inputs[key] is Held.REPLICATED:
-            if self._is(total, right) and not all(self._is(each, right) for each in own.values()):
-                yield (
-                    f"the gradients of the {size} ranks add up to the right one, but each rank holds its own share only: "
-                    "an all-reduce (sum) of this gradient is missing in backward"
-                )
             if self._agree(own):
                 yield from self._factor(next(iter(own.values())), right, size)
+            elif self._is(total, right):
+                yield (
+                    f"the gradients of the {size} ranks add up to the right one, but each rank holds its own share "
+                    "only: an all-reduce (sum) of this gradient is missing in backward"
+                )
         else:
             if self._agree(own) and self._is(next(iter(own.values())), right):
                 yield f"every rank holds the whole gradient, so that their sum counts it {size} times"
@@ -93,8 +93,8 @@ class Reductions:
             self._is(own[rank], float(self._cotangents[rank] @ slopes[rank][rank])) for rank in wrong
         ):
             yield (
-                "each rank's gradient is that of its own outputs only: what the outputs of the other ranks send back is "
-                "missing (a reduction or exchange of cotangents in backward)"
+                "each rank's gradient is that of its own outputs only: what the outputs of the other ranks send back "
+                "is missing (a reduction or exchange of cotangents in backward)"
             )
 
     def _of_another_rank(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -19,6 +19,7 @@ from gradproof.backends.torch.distributed.conventions import (
     Held,
     Key,
     declared_of,
+    require_known,
 )
 from gradproof.backends.torch.distributed.dtensors import unwrap
 from gradproof.backends.torch.distributed.inference import Inference, Inferred, as_conventions, keys_of, possible_inputs
@@ -43,7 +44,7 @@ class Member(NamedTuple):
 
 
 @contextmanager
-def joined(call: Call, group: dist.ProcessGroup, timeout: float) -> Iterator[Member]:
+def joined(call: Call, group: dist.ProcessGroup, timeout: float) -> Generator[Member]:
     """Meet the other ranks. Inside, this rank's state is kept safe, and no communication waits longer than that."""
     tensors = [tensor for _, tensor in differentiable(call)]
     with patience(group, timeout), kept(tensors, call) as safe:
@@ -118,6 +119,7 @@ def _declared(
 ) -> dict[Key, Held]:
     """What was declared, and of distributed tensors what they say themselves."""
     found: dict[Key, Held] = {}
+    require_known(declared, keys_of(blocks), what)
     for key in keys_of(blocks):
         said = declared_of(declared, key, allowed, what)
         known = next((share.holdings[key].held for share in shares if key in share.holdings), None)
@@ -133,8 +135,8 @@ def _require_copies(inputs: Mapping[Key, Held], shares: Sequence[Share]) -> None
         known = any(key in share.holdings for share in shares)
         if held is not Held.VARYING and not known and held not in possible_inputs(shares, key):
             raise ValueError(
-                f"{key.kind} {key.name or key.index} was declared {held.value!r}, but the ranks hold different values of it: "
-                "give every rank the same, or declare it 'varying'"
+                f"{key.kind} {key.name or key.index} was declared {held.value!r}, but the ranks hold different values "
+                "of it: give every rank the same, or declare it 'varying'"
             )
 
 
@@ -155,5 +157,7 @@ def group_of(group: Any) -> dist.ProcessGroup:
     if found is None or dist.get_rank(found) < 0:
         raise ValueError("this process is no member of the group: only members call gradproof.distributed.check")
     if torch.is_inference_mode_enabled():
-        raise RuntimeError("gradproof.distributed.check was called inside torch.inference_mode(), where nothing has a graph")
+        raise RuntimeError(
+            "gradproof.distributed.check was called inside torch.inference_mode(), where nothing has a graph"
+        )
     return found

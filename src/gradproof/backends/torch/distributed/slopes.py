@@ -1,7 +1,7 @@
 """Directional derivatives of every rank's outputs, raw: before anything is said of what belongs together.
 
-They choose between explanations that differ by whole factors, so two steps and one extrapolation are enough. The verdict
-is not theirs: that comes from the ladder and its error bars.
+They choose between explanations that differ by whole factors, so two steps and one extrapolation are enough. The
+verdict is not theirs: that comes from the ladder and its error bars.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""All ranks answer one question: the leader asks, everybody runs their part, the leader has all answers or knows why not.
+"""All ranks answer one question: the leader asks, everybody runs their part; there are all answers, or a reason.
 
-Ranks cannot diverge: nobody but the leader decides what is asked next. An exception that every rank raises alike refuses
-a point, as it does in one process. Any other one leaves some ranks in a communication that the raising rank never
-joined. There is no way back from that: the check ends, and the report names the rank.
+Ranks cannot diverge: nobody but the leader decides what is asked next. An exception that every rank raises alike
+refuses a point, as it does in one process. Any other one leaves some ranks in a communication that the raising rank
+never joined. There is no way back from that: the check ends, and the report names the rank.
 """
 
 from __future__ import annotations
@@ -59,6 +59,7 @@ class Team:
     def __init__(self, channel: Channel, local: Local, timeout: float) -> None:
         self._channel, self._local, self._timeout = channel, local, timeout
         self.size = channel.size
+        self._lost = False
         self.asked: dict[str, int] = {}
         """How often each kind of question was asked."""
 
@@ -70,12 +71,17 @@ class Team:
         self._channel.ask([(kind, *part) for part in arguments])
         replies = {self._channel.rank: _reply(lambda: self._local.answer(kind, *arguments[self._channel.rank]))}
         replies |= self._channel.replies(max(started + self._timeout, time.monotonic()) + _GRACE)
-        _require_all(replies, self.size, self._timeout)
+        try:
+            _require_all(replies, self.size, self._timeout)
+        except RanksLost:
+            self._lost = True
+            raise
         return [replies[rank].value for rank in range(self.size)]
 
     def end(self, report: Any) -> None:
-        """Tell everybody that this was all, and what came of it."""
+        """Tell everybody that this was all, and what came of it; wait until they know, because the store goes then."""
         self._channel.ask([("end", report)] * self.size)
+        self._channel.replies(time.monotonic() + (self._timeout if self._lost else 0) + _GRACE)
 
 
 def serve(channel: Channel, local: Local) -> Any:
@@ -83,6 +89,7 @@ def serve(channel: Channel, local: Local) -> Any:
     while True:
         kind, *arguments = channel.request()
         if kind == "end":
+            channel.reply(Reply())
             return arguments[0]
         channel.reply(_reply(lambda: local.answer(kind, *arguments)))  # noqa: B023 (called at once)
 

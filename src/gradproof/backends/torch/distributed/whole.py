@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import torch
 
-from gradproof.backends.torch.closures import reached
+from gradproof.backends.torch.closures import ends_of
 from gradproof.backends.torch.derivative.pull import pull
 from gradproof.backends.torch.derivative.reverse import Reverse
 
@@ -23,7 +23,7 @@ class WholeReverse(Reverse):
         self, outputs: Sequence[torch.Tensor], cotangents: Sequence[torch.Tensor]
     ) -> tuple[torch.Tensor | None, ...]:
         tested = self._point.tensors
-        further = [tensor for tensor in reached(outputs, tested) if not any(tensor is each for each in tested)]
+        further = [tensor for tensor in ends_of(outputs, tested) if not any(tensor is each for each in tested)]
         if not tested and not further:
             return ()
         return pull(outputs, [*tested, *further], cotangents)[: len(tested)]
