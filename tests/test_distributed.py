@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 import signal
+import subprocess
+import sys
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -247,3 +251,13 @@ def misdeclared(inputs_are: Any) -> str:
 )
 def test_declarations_that_cannot_be_are_refused_on_every_rank(inputs_are: Any, words: str) -> None:
     assert all(words in told for told in launch(misdeclared, 2, inputs_are))
+
+
+def test_the_example_names_the_missing_reduction() -> None:
+    root = Path(__file__).parents[1]
+    done = subprocess.run(
+        [sys.executable, str(root / "examples" / "column_parallel.py")], capture_output=True, text=True, check=True
+    )
+    shown = re.findall(r"^  cause .*$", (root / "docs" / "distributed.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert shown
+    assert " ".join(shown[0].split()) in " ".join(done.stdout.split())

@@ -99,10 +99,8 @@ class Inference:
         candidates = [(outputs, self._judged(outputs)) for outputs in self._ways()]
         right = [(outputs, judged) for outputs, judged in candidates if all(_holding(each) for each in judged.values())]
         if not right:
-            outputs, judged = min(
-                candidates, key=lambda each: sum(min(miss.values()) > 1.0 for miss in each[1].values())
-            )
-            return Inferred({key: _least_wrong(miss) for key, miss in judged.items()}, outputs, ())
+            outputs, judged = min(candidates, key=_implausible)
+            return Inferred({key: _most_plausible(miss) for key, miss in judged.items()}, outputs, ())
         outputs, judged = right[0]
         told = tuple(self._in_words(outputs, judged) for outputs, judged in right)
         return Inferred({key: _holding(miss)[0] for key, miss in judged.items()}, outputs, told)
@@ -169,9 +167,16 @@ def _holding(missed: Mapping[Held, float]) -> list[Held]:
     return [held for held, miss in missed.items() if miss <= 1.0]
 
 
-def _least_wrong(missed: Mapping[Held, float]) -> Held:
-    right = _holding(missed)
-    return right[0] if right else min(missed, key=lambda held: missed[held])
+def _implausible(candidate: tuple[Assigned, Mapping[Key, Mapping[Held, float]]]) -> tuple[int, int]:
+    """Where no convention holds: how many inputs are wrong, then how many outputs are equal and yet not copies."""
+    outputs, judged = candidate
+    wrong = sum(not _holding(missed) for missed in judged.values())
+    return wrong, -sum(held is Held.REPLICATED for held in outputs.values())
+
+
+def _most_plausible(missed: Mapping[Held, float]) -> Held:
+    """One that holds; else what is equal on all ranks is a copy."""
+    return next(iter(_holding(missed)), [*missed][-1])
 
 
 def _label(key: Key) -> str:
