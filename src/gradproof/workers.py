@@ -20,13 +20,13 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Executor, Future
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from gradproof.backends import Session, find_backend
+from gradproof.backends import Session, at_work, find_backend, random_states, set_random_states
 from gradproof.core.capabilities import Here, Workers
 from gradproof.core.cost import BudgetExhausted
 from gradproof.core.investigation import Investigation
@@ -41,6 +41,9 @@ _PATIENCE, _LATE = 60.0, 20.0
 """A chunk is lost after so many seconds, or so many times as long as it should take, whichever is more."""
 _KEPT = 4
 """Of how many checks a worker keeps the call."""
+
+
+_IN_TURN = "the function draws random numbers, which threads share: it was called in one thread, without workers"
 
 
 class UnsendableError(TypeError):
@@ -80,7 +83,11 @@ class Working:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        return self._session.notes
+        return (*self._session.notes, _IN_TURN) if self._must_take_turns() else self._session.notes
+
+    def _must_take_turns(self) -> bool:
+        """Threads share the generators that a function draws from."""
+        return isinstance(self._executor, ThreadPoolExecutor) and bool(getattr(self._session, "draws", False))
 
     def problem(self) -> Problem:
         return self._with_workers(self._session.problem(), "problem")
@@ -98,6 +105,9 @@ class Working:
             investigation.problem = made
 
     def _with_workers(self, problem: Problem, order: str) -> Problem:
+        if self._must_take_turns():
+            self._made[id(problem)] = problem
+            return problem
         crew = Crew(self._executor, self._text, f"{self._name} {order}", order)
         workers = Workers(*(crew.answering(kind, getattr(problem, kind)) for kind in ("evaluate", "vjp", "jvp")))
         equipped = dataclasses.replace(problem, capabilities={**problem.capabilities, Workers: workers})
@@ -193,7 +203,7 @@ def sendable(calling: Calling) -> bytes:
     """The call as bytes; `UnsendableError` names what cannot be sent."""
     dumps = _pickler()
     try:
-        return dumps(calling)
+        return dumps((os.getpid(), random_states(), calling))
     except Exception as error:
         what, why = _offender(calling, dumps, error)
         raise UnsendableError(
@@ -254,9 +264,14 @@ class _Served:
     """A call, made a Problem once, for as long as this worker is asked about it."""
 
     def __init__(self, text: bytes, order: str) -> None:
-        calling = pickle.loads(text)
+        process, states, calling = pickle.loads(text)
+        before = random_states()
+        if process != os.getpid():  # draw what the function draws in the process of the check
+            set_random_states(states)
         backend = find_backend(calling.func, calling.arguments, calling.keywords)
         self._stack = ExitStack()
+        if process != os.getpid():
+            self._stack.callback(set_random_states, before)
         session = self._stack.enter_context(
             backend.session(
                 calling.func,
@@ -281,7 +296,14 @@ _lock = threading.Lock()
 
 def serve(text: bytes, name: str, order: str, kind: str, rows: Matrix) -> list[Vector | Exception]:
     """In a worker: the answer to each row, up to the first that raises, whose exception is the last answer."""
-    problem = _problem(text, name, order)
+    at_work.here = True
+    try:
+        return _answers(_problem(text, name, order), kind, rows)
+    finally:
+        at_work.here = False
+
+
+def _answers(problem: Problem, kind: str, rows: Matrix) -> list[Vector | Exception]:
     apply: Callable[[Vector], Vector] = getattr(problem, kind)
     answers: list[Vector | Exception] = []
     with np.errstate(all="ignore"):
