@@ -49,8 +49,8 @@ def examined(
                     investigation.take_as(investigation.made)
                     break
                 found = again
-        except BudgetExhausted as error:
-            found.append(_exhausted(name, str(error)))
+        except BudgetExhausted as ended:
+            found.append(_exhausted(name, str(ended)))
         except Exception as error:
             misshapen = isinstance(error, MisshapenGradientError)
             yield [*found, _refused(error) if misshapen else raised(name, error)]

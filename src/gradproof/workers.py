@@ -1,8 +1,8 @@
 """Plain calls of the function under test, mapped over somebody else's workers.
 
 `executor=` takes any `concurrent.futures.Executor`. What a check asks for one by one, because it cannot be batched, is
-sent to the workers in chunks that take about as long as it takes to send them. Each worker makes the same Problem of the
-same call and answers with plain calls, so that the report is the one that a check without workers gives.
+sent to the workers in chunks that are worth sending. Each worker makes the same Problem of the same call and answers
+with plain calls, so that the report is the one that a check without workers gives.
 
 A chunk whose worker died is sent once more. What still cannot be computed ends the check as a budget would: what is
 known stays known, and the rest is inconclusive.
@@ -13,6 +13,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import functools
+import importlib
 import math
 import os
 import pickle
@@ -214,10 +215,10 @@ def sendable(calling: Calling) -> bytes:
 
 def _pickler() -> Callable[[Any], bytes]:
     try:
-        import cloudpickle
+        found: Any = importlib.import_module("cloudpickle")
     except ImportError:
         return pickle.dumps
-    return cloudpickle.dumps
+    return found.dumps
 
 
 def _offender(calling: Calling, dumps: Callable[[Any], bytes], error: Exception) -> tuple[str, Exception]:

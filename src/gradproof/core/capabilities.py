@@ -131,8 +131,9 @@ class Batching(NamedTuple):
     least_products: int
 
 
-class Here(NamedTuple):
-    """How a question of some kind is asked in this process: of one row, how long its answer is, how calls are counted."""
+@dataclass(frozen=True, slots=True)
+class Here:
+    """How a question of some kind is asked in this process, how long its answer is, and how calls are counted."""
 
     ask: Callable[[Vector], Vector]
     width: int
