@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Executor
 from typing import Any
 
 from gradproof.backends import as_arguments, find_backend
@@ -12,6 +13,7 @@ from gradproof.core.problem import Mode, NothingToCheckError, Problem
 from gradproof.engine import Request, conclude, examine, name_of
 from gradproof.properties import DEFAULT, PROPERTIES, known_properties
 from gradproof.results.report import Report
+from gradproof.workers import Calling, Working, sendable
 
 
 def check(
@@ -33,6 +35,7 @@ def check(
     allow: str | Iterable[str] = (),
     precision: Any = None,
     intended: Callable[..., Any] | None = None,
+    executor: Executor | None = None,
     **torch_names: bool,
 ) -> Report:
     """Check the derivatives of `func(*inputs, **kwargs)` with respect to every input that requires a gradient.
@@ -51,7 +54,8 @@ def check(
     lower than the dtype of its outputs: a dtype, the name of one ("bfloat16"), or the relative spacing of its numbers.
     Unless it is said, it is measured where the dtype does not explain what is seen. `intended` is the function whose
     derivative is meant, where that is not `func` itself (straight-through estimators, gradient reversal): it gets the
-    same arguments, and its numerical derivative is what the derivative of `func` is compared with.
+    same arguments, and its numerical derivative is what the derivative of `func` is compared with. `executor` is any
+    `concurrent.futures.Executor`: calls that cannot be batched are mapped over its workers, and the report is the same.
 
     torch's names for some of this (`check_forward_ad`, `check_batched_grad`, `check_batched_forward_grad`,
     `check_undefined_grad`, `check_grad_dtypes`) are understood too, so that calls can be moved over.
@@ -96,8 +100,12 @@ def check(
         seed=seed,
         precision=spacing_of(precision),
     )
-    made = backend.session(func, arguments, keywords, wrt=_named_inputs(wrt), masked=masked, intended=intended)
+    calling = Calling(func, arguments, keywords, _named_inputs(wrt), masked, intended)
+    text = None if executor is None else sendable(calling)
+    made = backend.session(func, arguments, keywords, wrt=calling.wrt, masked=masked, intended=intended)
     with made as session:
+        if executor is not None and text is not None:
+            session = Working(session, executor, text)
         request = Request(  # made inside: its clock does not run while another thread has its turn
             subject=name_of(func),
             options=options,

@@ -49,8 +49,8 @@ def examined(
                     investigation.take_as(investigation.made)
                     break
                 found = again
-        except BudgetExhausted:
-            found.append(_exhausted(name))
+        except BudgetExhausted as ended:
+            found.append(_exhausted(name, str(ended)))
         except Exception as error:
             misshapen = isinstance(error, MisshapenGradientError)
             yield [*found, _refused(error) if misshapen else raised(name, error)]
@@ -157,10 +157,10 @@ def _refused(error: MisshapenGradientError) -> Finding:
     )
 
 
-def _exhausted(name: str) -> Finding:
+def _exhausted(name: str, reason: str) -> Finding:
     return Finding(
         property=name,
         status=Status.INCONCLUSIVE,
-        headline=f"The budget was used up before the property `{name}` was checked.",
-        hint="raise budget=, or check fewer inputs at a time",
+        headline=f"{reason or 'The budget was used up'} before the property `{name}` was checked.",
+        hint="" if reason else "raise budget=, or check fewer inputs at a time",
     )

@@ -6,10 +6,14 @@ A backend is looked for only among the frameworks that the user has imported alr
 from __future__ import annotations
 
 import importlib
+import random
 import sys
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple, Protocol, cast
+
+import numpy as np
 
 from gradproof.core.capabilities import MemoryLayout
 from gradproof.core.investigation import Investigation
@@ -91,6 +95,14 @@ class Backend(Protocol):
         """
         ...
 
+    def random_state(self) -> Any:
+        """The state of the framework's global generator, to be sent; not there if it has none."""
+        ...
+
+    def set_random_state(self, state: Any) -> None:
+        """Put the generator into such a state."""
+        ...
+
     def dtype_of(self, name: str) -> Any:
         """The dtype of this name; None: there is none."""
         ...
@@ -134,6 +146,25 @@ def _imported() -> Iterator[Backend]:
         if framework in sys.modules:
             backend: Any = importlib.import_module(module)
             yield backend
+
+
+at_work = threading.local()
+"""`at_work.here` is set in a thread that works for a check elsewhere: it does not wait for its turn."""
+
+
+def random_states() -> dict[str, Any]:
+    """The states of Python's and NumPy's generators, and those of the frameworks that have one, as plain values."""
+    found = {backend.framework: backend.random_state() for backend in _imported() if hasattr(backend, "random_state")}
+    return {"python": random.getstate(), "numpy": np.random.get_state(), **found}
+
+
+def set_random_states(states: Mapping[str, Any]) -> None:
+    """Put generators into states that `random_states` gave, here or in another process."""
+    random.setstate(states["python"])
+    np.random.set_state(states["numpy"])
+    for backend in _imported():
+        if backend.framework in states:
+            backend.set_random_state(states[backend.framework])
 
 
 def find_backend(func: Callable[..., Any], arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Backend:

@@ -131,6 +131,26 @@ class Batching(NamedTuple):
     least_products: int
 
 
+@dataclass(frozen=True, slots=True)
+class Here:
+    """How a question of some kind is asked in this process, how long its answer is, and how calls are counted."""
+
+    ask: Callable[[Vector], Vector]
+    width: int
+    count: Callable[[int], None]
+
+
+Asked = Callable[[Matrix, Here], Matrix]
+
+
+class Workers(NamedTuple):
+    """Plain calls in other processes, many at a time. The answers are those of plain calls, to the last bit."""
+
+    evaluate: Asked
+    vjp: Asked | None
+    jvp: Asked | None
+
+
 class Pairing(NamedTuple):
     """The outputs are the gradient of one real number: the input coordinate of each."""
 

@@ -9,7 +9,10 @@ from dataclasses import dataclass
 
 
 class BudgetExhausted(BaseException):
-    """The check has cost as much as it may. Like an interrupt, it is nothing that user code or a property handles."""
+    """The check has cost as much as it may. Like an interrupt, it is nothing that user code or a property handles.
+
+    Its text is another reason for which nothing more can be computed, if there is one.
+    """
 
 
 @dataclass

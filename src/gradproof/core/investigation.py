@@ -16,6 +16,7 @@ from gradproof.core.capabilities import (
     Anew,
     Batching,
     Gradients,
+    Here,
     Inspection,
     MemoryLayout,
     MemoryLayouts,
@@ -23,11 +24,12 @@ from gradproof.core.capabilities import (
     Omission,
     Tangents,
     Watched,
+    Workers,
 )
 from gradproof.core.cost import Cost
 from gradproof.core.draws import random_probe as random_probe
 from gradproof.core.precision import NEARBY, reordered
-from gradproof.core.problem import Apply, Mode, Problem
+from gradproof.core.problem import Mode, Problem
 from gradproof.core.types import Indices, Matrix, Vector
 
 C = TypeVar("C")
@@ -68,6 +70,7 @@ class Investigation:
         self.tangents: Tangents | None = None
         """The same of the last plain jvp."""
         self._batching: Batching | None = problem.capabilities.get(Batching)
+        self._workers = problem.capability(Workers)
         self._inspection: Inspection = problem.capabilities.get(Inspection, _UNINSPECTED)
         self._evaluations: dict[frozenset[int], Trust] = {}
         self._vjps, self._jvps = Trust(problem.inputs), Trust(problem.outputs)
@@ -173,7 +176,10 @@ class Investigation:
         return self._evaluate_some(batching, rows, run, single)[:, outputs]
 
     def _evaluate_each(self, points: Matrix, outputs: slice | Indices = ALL) -> Matrix:
-        """One by one; of values that are not asked for, no copy is made."""
+        """One by one; of values that are not asked for, no copy is made. Many go to workers, if there are any."""
+        if self._workers is not None and len(points) > 2:
+            here = Here(self.evaluate, self.problem.outputs.size, self.cost.evaluate)
+            return self._workers.evaluate(points, here)[:, outputs]
         first = self.evaluate(points[0])[outputs] if len(points) else self.problem.value[outputs]
         values = np.empty((len(points), len(first)))
         for k, point in enumerate(points):
@@ -267,14 +273,14 @@ class Investigation:
         """J^T v for many cotangents, one row each."""
         batching = self._batching
         if batching is None or len(cotangents) < batching.least_products or not self.problem.connected:
-            return self._each(self.vjp, cotangents, self.problem.inputs.size)
+            return self._each(Mode.REVERSE, cotangents)
         return self._vjps.answer(cotangents, self._ways(Mode.REVERSE))
 
     def jvp_many(self, tangents: Matrix) -> Matrix:
         """J u for many tangents, one row each."""
         batching = self._batching
         if batching is None or len(tangents) < batching.least_products:
-            return self._each(self.jvp, tangents, self.problem.outputs.size)
+            return self._each(Mode.FORWARD, tangents)
         return self._jvps.answer(tangents, self._ways(Mode.FORWARD))
 
     def jacobian_rows(self, which: slice, length: int) -> Matrix:
@@ -304,9 +310,9 @@ class Investigation:
     def _ways(self, mode: Mode) -> Ways:
         batching = self.asks(Batching)
         if mode is Mode.REVERSE:
-            batched, count, apply, size = batching.vjp, self.cost.pull, self.vjp, self.problem.inputs.size
+            batched, count = batching.vjp, self.cost.pull
         else:
-            batched, count, apply, size = batching.jvp, self.cost.push, self.jvp, self.problem.outputs.size
+            batched, count = batching.jvp, self.cost.push
 
         def counted(rows: Matrix) -> Matrix:
             if batched is None:
@@ -319,13 +325,17 @@ class Investigation:
             return (self.cotangent, self.pullback) if mode is Mode.REVERSE else (self.tangent, self.pushforward)
 
         def loop(rows: Matrix) -> Matrix:
-            return self._each(apply, rows, size)
+            return self._each(mode, rows)
 
         return Ways(loop, counted, witness)
 
-    @staticmethod
-    def _each(apply: Apply, rows: Matrix, width: int) -> Matrix:
-        """The map of each row, as rows."""
+    def _each(self, mode: Mode, rows: Matrix) -> Matrix:
+        """The derivative of each row, as rows. Many go to workers, if there are any."""
+        reverse = mode is Mode.REVERSE
+        apply, width = (self.vjp, self.problem.inputs.size) if reverse else (self.jvp, self.problem.outputs.size)
+        asked = None if self._workers is None else self._workers.vjp if reverse else self._workers.jvp
+        if asked is not None and len(rows) > 2 and self.problem.connected:
+            return asked(rows, Here(apply, width, self.cost.pull if reverse else self.cost.push))
         result = np.empty((len(rows), width))
         for target, row in zip(result, rows, strict=True):
             target[:] = apply(row)

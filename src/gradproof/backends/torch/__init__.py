@@ -15,6 +15,7 @@ from gradproof.backends.torch.session import (
     gradgradcheck_session,
     session,
 )
+from gradproof.backends.torch.state.generators import random_state, set_random_state
 from gradproof.backends.torch.variants import dtype_of, memory_layouts, tested_labels, vary
 
 __all__ = [
@@ -24,8 +25,10 @@ __all__ = [
     "gradcheck_session",
     "gradgradcheck_session",
     "memory_layouts",
+    "random_state",
     "recognises",
     "session",
+    "set_random_state",
     "tested_labels",
     "vary",
 ]

@@ -64,6 +64,11 @@ class TorchSession:
             self._state.__exit__()
 
     @property
+    def draws(self) -> bool:
+        """Whether the function was seen to draw random numbers."""
+        return self._call.draws
+
+    @property
     def not_covered(self) -> tuple[str, ...]:
         """What is not differentiated, in words; it may be more after each question."""
         return (*self._left_out, *self._learnt, *self._around)

@@ -31,3 +31,13 @@ class Generators:
         torch.default_generator.set_state(self._torch)
         if self._devices:
             torch.cuda.set_rng_state_all(self._devices)
+
+
+def random_state() -> bytes:
+    """The state of PyTorch's generator on the CPU."""
+    return torch.default_generator.get_state().numpy().tobytes()
+
+
+def set_random_state(state: bytes) -> None:
+    """Put it into a state that `random_state` gave."""
+    torch.default_generator.set_state(torch.frombuffer(bytearray(state), dtype=torch.uint8))

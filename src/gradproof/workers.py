@@ -1,0 +1,342 @@
+"""Plain calls of the function under test, mapped over somebody else's workers.
+
+`executor=` takes any `concurrent.futures.Executor`. What a check asks for one by one, because it cannot be batched, is
+sent to the workers in chunks that are worth sending. Each worker makes the same Problem of the same call and answers
+with plain calls, so that the report is the one that a check without workers gives.
+
+A chunk whose worker died is sent once more. What still cannot be computed ends the check as a budget would: what is
+known stays known, and the rest is inconclusive.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import functools
+import importlib
+import math
+import os
+import pickle
+import threading
+import time
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from contextlib import ExitStack
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gradproof.backends import Session, at_work, find_backend, random_states, set_random_states
+from gradproof.core.capabilities import Here, Workers
+from gradproof.core.cost import BudgetExhausted
+from gradproof.core.investigation import Investigation
+from gradproof.core.problem import Mode, Problem
+from gradproof.core.types import Matrix, Vector
+
+_WORTH = 0.05
+"""Seconds of work below which nothing is sent: sending a chunk takes some milliseconds."""
+_CHUNK = 0.1
+"""Seconds that a chunk should take, where there are enough rows."""
+_PATIENCE, _LATE = 60.0, 20.0
+"""A chunk is lost after so many seconds, or so many times as long as it should take, whichever is more."""
+_KEPT = 4
+"""Of how many checks a worker keeps the call."""
+
+
+_IN_TURN = "the function draws random numbers, which threads share: it was called in one thread, without workers"
+
+
+class UnsendableError(TypeError):
+    """Something of the call cannot be sent to a worker."""
+
+
+class Calling(NamedTuple):
+    """A call as `gradproof.check` understands it."""
+
+    func: Callable[..., Any]
+    arguments: tuple[Any, ...]
+    keywords: Mapping[str, Any]
+    wrt: tuple[str | int, ...] | None
+    masked: bool
+    intended: Callable[..., Any] | None
+
+
+# in the process of the check
+
+
+class Working:
+    """A session whose Problems have workers."""
+
+    def __init__(self, session: Session, executor: Executor, text: bytes) -> None:
+        """`text` is what `sendable` made of the call."""
+        self._session, self._executor = session, executor
+        self._text, self._name = text, uuid.uuid4().hex
+        self._made: dict[int, Problem] = {}
+
+    @property
+    def framework(self) -> str:
+        return self._session.framework
+
+    @property
+    def not_covered(self) -> tuple[str, ...]:
+        return self._session.not_covered
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return (*self._session.notes, _IN_TURN) if self._must_take_turns() else self._session.notes
+
+    def _must_take_turns(self) -> bool:
+        """Threads share the generators that a function draws from."""
+        return isinstance(self._executor, ThreadPoolExecutor) and bool(getattr(self._session, "draws", False))
+
+    def problem(self) -> Problem:
+        return self._with_workers(self._session.problem(), "problem")
+
+    def second(self) -> Problem:
+        return self._with_workers(self._session.second(), "second")
+
+    def modes(self, investigation: Investigation) -> tuple[Mode, ...]:
+        """The session looks for the Problem that it made."""
+        made = investigation.problem
+        investigation.problem = self._made[id(made)]
+        try:
+            return self._session.modes(investigation)
+        finally:
+            investigation.problem = made
+
+    def _with_workers(self, problem: Problem, order: str) -> Problem:
+        if self._must_take_turns():
+            self._made[id(problem)] = problem
+            return problem
+        crew = Crew(self._executor, self._text, f"{self._name} {order}", order)
+        workers = Workers(*(crew.answering(kind, getattr(problem, kind)) for kind in ("evaluate", "vjp", "jvp")))
+        equipped = dataclasses.replace(problem, capabilities={**problem.capabilities, Workers: workers})
+        self._made[id(equipped)] = problem
+        return equipped
+
+
+class Crew:
+    """Sends rows to workers and waits for what they give."""
+
+    def __init__(self, executor: Executor, text: bytes, name: str, order: str) -> None:
+        self._executor, self._text, self._name, self._order = executor, text, name, order
+        self._workers = int(getattr(executor, "_max_workers", 0) or os.cpu_count() or 1)
+        self._seconds: dict[str, float] = {}
+        self._lost = ""
+
+    def answering(self, kind: str, plain: Callable[[Vector], Vector] | None) -> Any:
+        """What answers many questions of a kind."""
+        return None if plain is None else functools.partial(self._answers, kind)
+
+    def _answers(self, kind: str, rows: Matrix, here: Here) -> Matrix:
+        """The first and the last row are asked here: the one tells the time, the other is what is looked at later."""
+        values = np.empty((len(rows), here.width))
+        started = time.perf_counter()
+        values[0] = here.ask(rows[0])
+        self._seconds[kind] = min(self._seconds.get(kind, math.inf), time.perf_counter() - started)
+        if self._is_worth_it(kind, len(rows) - 2, here):
+            values[1:-1] = self._sent(kind, rows[1:-1], here.width)
+            values[-1] = here.ask(rows[-1])
+        else:
+            for k in range(1, len(rows)):
+                values[k] = here.ask(rows[k])
+        return values
+
+    def _is_worth_it(self, kind: str, count: int, here: Here) -> bool:
+        """Whether rows are sent; then they are counted. Where the budget does not reach, they are asked one by one."""
+        if self._workers < 2 or self._seconds[kind] * count < _WORTH:
+            return False
+        try:
+            here.count(count)
+        except BudgetExhausted:
+            return False
+        return True
+
+    def _sent(self, kind: str, rows: Matrix, width: int) -> Matrix:
+        length = self._chunk(self._seconds[kind], len(rows))
+        chunks = [rows[k : k + length] for k in range(0, len(rows), length)]
+        futures = [self._submit(kind, chunk) for chunk in chunks]
+        values: list[Vector] = []
+        try:
+            for chunk, future in zip(chunks, futures, strict=True):
+                for value in self._result(kind, chunk, future):
+                    if isinstance(value, Exception):
+                        raise value
+                    values.append(value)
+        finally:
+            for future in futures:
+                future.cancel()
+        return np.array(values).reshape(len(rows), width)
+
+    def _chunk(self, seconds: float, count: int) -> int:
+        shares = math.ceil(count / (2 * self._workers))
+        return max(1, min(shares, math.ceil(_CHUNK / seconds)))
+
+    def _submit(self, kind: str, chunk: Matrix) -> Future[Any]:
+        if self._lost:
+            raise BudgetExhausted(self._lost)
+        try:
+            return self._executor.submit(serve, self._text, self._name, self._order, kind, np.ascontiguousarray(chunk))
+        except RuntimeError as error:  # a pool that broke, or was shut down
+            raise self._give_up(error) from error
+
+    def _result(self, kind: str, chunk: Matrix, future: Future[Any]) -> list[Vector | Exception]:
+        limit = max(_PATIENCE, _LATE * self._seconds[kind] * max(len(chunk), 1))
+        try:
+            return future.result(limit)
+        except Exception as error:  # not of the function: those come back as values
+            try:
+                return self._submit(kind, chunk).result(limit)
+            except Exception as again:
+                raise self._give_up(again) from error
+
+    def _give_up(self, error: BaseException) -> BudgetExhausted:
+        told = f"{type(error).__name__}: {error}".strip().rstrip(":")
+        self._lost = f"A worker was lost, and so was the one that was to do its work again ({told})"
+        return BudgetExhausted(self._lost)
+
+
+# what can be sent
+
+
+def sendable(calling: Calling) -> bytes:
+    """The call as bytes; `UnsendableError` names what cannot be sent."""
+    dumps = _pickler()
+    try:
+        return dumps((os.getpid(), random_states(), calling))
+    except Exception as error:
+        what, why = _offender(calling, dumps, error)
+        raise UnsendableError(
+            f"{what} cannot be sent to a worker ({type(why).__name__}: {why}). Define it at the top of a module, make "
+            "what it refers to picklable, or install cloudpickle, which sends lambdas and closures too"
+        ) from error
+
+
+def _pickler() -> Callable[[Any], bytes]:
+    try:
+        found: Any = importlib.import_module("cloudpickle")
+    except ImportError:
+        return pickle.dumps
+    return found.dumps
+
+
+def _offender(calling: Calling, dumps: Callable[[Any], bytes], error: Exception) -> tuple[str, Exception]:
+    """The smallest part of the call that cannot be sent, in words."""
+    parts: list[tuple[str, Any]] = [(f"the function {_told(calling.func)}", calling.func)]
+    parts += [(f"input {k} ({type(value).__name__})", value) for k, value in enumerate(calling.arguments)]
+    parts += [(f"the keyword {name} ({type(value).__name__})", value) for name, value in calling.keywords.items()]
+    for words, value in parts:
+        why = _fails(dumps, value)
+        if why is None:
+            continue
+        inside = [(name, each) for name, each in _referred(value) if _fails(dumps, each) is not None]
+        for name, each in inside[:1]:
+            return f"{words} refers to `{name}` ({type(each).__name__}), which", _fails(dumps, each) or why
+        return words, why
+    return "the call", error
+
+
+def _told(func: Callable[..., Any]) -> str:
+    return getattr(func, "__qualname__", type(func).__name__)
+
+
+def _fails(dumps: Callable[[Any], bytes], value: Any) -> Exception | None:
+    try:
+        dumps(value)
+    except Exception as error:
+        return error
+    return None
+
+
+def _referred(value: Any) -> Sequence[tuple[str, Any]]:
+    """What a function reads from around itself."""
+    code = getattr(value, "__code__", None)
+    if code is None:
+        return [*getattr(value, "__dict__", {}).items()]
+    cells = zip(code.co_freevars, value.__closure__ or (), strict=False)
+    return [(name, cell.cell_contents) for name, cell in cells]
+
+
+# in the worker
+
+
+class _Served:
+    """A call, made a Problem once, for as long as this worker is asked about it."""
+
+    def __init__(self, text: bytes, order: str) -> None:
+        process, states, calling = pickle.loads(text)
+        before = random_states()
+        if process != os.getpid():  # draw what the function draws in the process of the check
+            set_random_states(states)
+        backend = find_backend(calling.func, calling.arguments, calling.keywords)
+        self._stack = ExitStack()
+        if process != os.getpid():
+            self._stack.callback(set_random_states, before)
+        session = self._stack.enter_context(
+            backend.session(
+                calling.func,
+                calling.arguments,
+                calling.keywords,
+                wrt=calling.wrt,
+                masked=calling.masked,
+                intended=calling.intended,
+            )
+        )
+        if order == "second":
+            session.problem()
+        self.problem: Problem = getattr(session, order)()
+
+    def close(self) -> None:
+        self._stack.close()
+
+
+_served: collections.OrderedDict[tuple[str, int], _Served] = collections.OrderedDict()
+_lock = threading.Lock()
+
+
+def serve(text: bytes, name: str, order: str, kind: str, rows: Matrix) -> list[Vector | Exception]:
+    """In a worker: the answer to each row, up to the first that raises, whose exception is the last answer."""
+    at_work.here = True
+    try:
+        return _answers(_problem(text, name, order), kind, rows)
+    finally:
+        at_work.here = False
+
+
+def _answers(problem: Problem, kind: str, rows: Matrix) -> list[Vector | Exception]:
+    apply: Callable[[Vector], Vector] = getattr(problem, kind)
+    answers: list[Vector | Exception] = []
+    with np.errstate(all="ignore"):
+        for row in rows:
+            try:
+                answers.append(np.array(apply(row)))
+            except Exception as error:
+                return [*answers, _picklable(error)]
+    return answers
+
+
+def _problem(text: bytes, name: str, order: str) -> Problem:
+    key = name, threading.get_ident()
+    with _lock:
+        found = _served.get(key)
+    if found is None:
+        found = _Served(text, order)
+        with _lock:
+            _served[key] = found
+            old = [_served.popitem(last=False)[1] for _ in range(max(0, len(_served) - _KEPT * _threads()))]
+        for each in old:
+            each.close()
+    return found.problem
+
+
+def _threads() -> int:
+    return max(1, threading.active_count())
+
+
+def _picklable(error: Exception) -> Exception:
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:
+        return RuntimeError(f"{type(error).__name__}: {error}")
+    return error

@@ -1,0 +1,153 @@
+"""`executor=`: workers of every kind give the report that a check without them gives; one that dies loses nothing."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import re
+import threading
+import warnings
+from collections.abc import Iterator
+from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from executor_cases import CASES, OPTIONS, always_dies, dies_once, numbers, right
+
+import gradproof
+from gradproof import Report, Verdict
+from gradproof.workers import UnsendableError
+
+
+@pytest.fixture(scope="module")
+def processes() -> Iterator[Executor]:
+    with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as executor:
+        yield executor
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Any]:
+    distributed = pytest.importorskip("distributed")
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, host="127.0.0.1"
+        ) as found,
+        distributed.Client(found) as client,
+    ):
+        yield client
+
+
+def told(report: Report) -> str:
+    """All of a report but its times."""
+    return re.sub(r'"seconds": [^,\n]*', "", report.to_json())
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+@pytest.mark.parametrize(("func", "inputs"), CASES, ids=[f"{k} {func.__name__}" for k, (func, _) in enumerate(CASES)])
+@pytest.mark.filterwarnings("ignore")
+def test_dask_gives_the_same_report(func: Any, inputs: Any, options: Any, cluster: Any) -> None:
+    alone = gradproof.check(func, inputs, **options)
+    assert told(gradproof.check(func, inputs, executor=cluster.get_executor(), **options)) == told(alone)
+
+
+@pytest.mark.parametrize(("func", "inputs"), CASES[:3])
+def test_processes_give_the_same_report(func: Any, inputs: Any, processes: Executor) -> None:
+    alone = gradproof.check(func, inputs, strategy="entries")
+    assert told(gradproof.check(func, inputs, strategy="entries", executor=processes)) == told(alone)
+
+
+@pytest.mark.parametrize(("func", "inputs"), CASES[:3])
+def test_threads_give_the_same_report(func: Any, inputs: Any) -> None:
+    alone = gradproof.check(func, inputs, strategy="entries")
+    with ThreadPoolExecutor(2) as executor:
+        assert told(gradproof.check(func, inputs, strategy="entries", executor=executor)) == told(alone)
+
+
+def test_work_is_really_sent() -> None:
+    seen: set[int] = set()
+
+    class Counting(ThreadPoolExecutor):
+        def submit(self, fn: Any, /, *arguments: Any, **keywords: Any) -> Any:
+            def counted() -> Any:
+                seen.add(threading.get_ident())
+                return fn(*arguments, **keywords)
+
+            return super().submit(counted)
+
+    with Counting(2) as executor:
+        assert gradproof.check(right, numbers(8), strategy="entries", executor=executor)
+    assert seen
+    assert threading.get_ident() not in seen
+
+
+def test_little_work_is_not_sent() -> None:
+    class Refusing(ThreadPoolExecutor):
+        def submit(self, fn: Any, /, *arguments: Any, **keywords: Any) -> Any:
+            raise AssertionError("sent")
+
+    with Refusing(2) as executor:
+        assert gradproof.check(torch.sin, numbers(8), strategy="entries", executor=executor)
+
+
+# workers that die
+
+
+@pytest.fixture
+def main_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GRADPROOF_TEST_MAIN", str(os.getpid()))
+
+
+def test_a_worker_that_dies_costs_a_retry(main_process: None, tmp_path: Path, cluster: Any) -> None:
+    marker = str(tmp_path / "died")
+    alone = gradproof.check(dies_once, (numbers(8), marker), strategy="entries")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        report = gradproof.check(
+            dies_once, (numbers(8), marker), strategy="entries", executor=cluster.get_executor(retries=2)
+        )
+    assert Path(marker).exists()
+    assert told(report) == told(alone)
+
+
+def test_what_no_worker_can_compute_is_inconclusive(main_process: None) -> None:
+    with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as executor:
+        report = gradproof.check(always_dies, numbers(8), strategy="entries", executor=executor)
+    assert report.verdict is Verdict.INCONCLUSIVE
+    assert "A worker was lost" in report.findings[0].headline
+    assert "BrokenProcessPool" in report.findings[0].headline
+
+
+# what cannot be sent
+
+
+def test_what_cannot_be_sent_is_named_before_any_work_is_done() -> None:
+    lock = threading.Lock()
+    calls = 0
+
+    def locked(x: torch.Tensor) -> torch.Tensor:
+        nonlocal calls
+        calls += 1
+        with lock:
+            return x * 2
+
+    with ThreadPoolExecutor(2) as executor, pytest.raises(UnsendableError, match=r"refers to `lock` \(lock\)"):
+        gradproof.check(locked, numbers(3), executor=executor)
+    assert calls == 0
+
+
+def test_the_users_state_is_unchanged(processes: Executor) -> None:
+    x = numbers(8)
+    before, state = x.detach().clone(), torch.get_rng_state()
+    gradproof.check(right, x, strategy="entries", executor=processes)
+    assert torch.equal(x.detach(), before)
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_threads_share_generators_so_that_a_function_that_draws_is_called_in_one() -> None:
+    func, inputs = next((func, inputs) for func, inputs in CASES if func.__name__ == "drawing")
+    with ThreadPoolExecutor(2) as executor:
+        report = gradproof.check(func, inputs, strategy="entries", executor=executor)
+    assert report
+    assert any("without workers" in note for note in report.notes)
