@@ -357,9 +357,7 @@ class Investigation:
         if layout is MemoryLayout.CONTIGUOUS or before is None:
             return watched
         # a cotangent in another layout may have been copied before it was written to
-        return watched._replace(
-            overwritten=tuple(dict.fromkeys((*watched.overwritten, *before.overwritten_cotangents())))
-        )
+        return watched.and_also(before.overwritten_cotangents())
 
     def vjp_without(self, cotangent: Vector, absent: frozenset[int]) -> Vector:
         """`vjp`, where the cotangents of some output blocks are not there at all."""

@@ -132,8 +132,8 @@ class Ledger:
 
     @staticmethod
     def _entered(survey: Survey, cotangent: Vector, pullback: Vector) -> Probe | None:
-        asked = cotangent != 0
-        if (survey.aside & asked).any() or (not survey.asked_bent and (survey.bent & asked).any()):
+        apart = survey.aside if survey.asked_bent else survey.aside | survey.bent
+        if cotangent[apart].any():
             return None  # at a kink the two sides need not agree
         made = probe(survey, cotangent, pullback)
         if made.accuses:
@@ -148,12 +148,12 @@ class Ledger:
         """How small an error of each output must be seen, times |u_i|."""
         if self.explicit:
             wanted, relative = np.empty_like(survey.value), step / norm(survey.direction)
-            rtol, row_rtol = float(self.tolerances.rtol.min()), self.tolerances.row_rtol
+            rtol, low = self.tolerances.least_rtol, self.tolerances.has_low_rows
             for part in parts(len(wanted)):
-                np.abs(survey.value[part], out=wanted[part])
-                wanted[part][~np.isfinite(wanted[part])] = 0.0
-                wanted[part] *= relative * (rtol + row_rtol[part])
-                wanted[part] += step * self.tolerances.least_atol
+                here = np.abs(survey.value[part], out=wanted[part])
+                here[~np.isfinite(here)] = 0.0
+                here *= relative * (rtol + self.tolerances.row_rtol[part] if low else rtol)
+                here += step * self.tolerances.least_atol
             return wanted
         size = np.abs(np.where(np.isfinite(survey.value), survey.value, 0.0))
         for block in self.problem.outputs.blocks:

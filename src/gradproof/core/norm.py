@@ -61,6 +61,11 @@ def products(left: Vector, right: Vector) -> tuple[float, float]:
     return whole, math.sqrt(length) if _TINY < length < math.inf else norm(_product(left, right))
 
 
+def norm_of_products(left: Vector, right: Vector) -> float:
+    """The second of these alone."""
+    return norm(_product(left, right)) if len(left) <= PART else products(left, right)[1]
+
+
 def _product(left: Vector, right: Vector) -> Vector:
     return left * right if left.all() else (left * np.where(left != 0, right, 0.0))
 
