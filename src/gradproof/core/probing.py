@@ -12,7 +12,7 @@ import numpy as np
 
 from gradproof.core.accusation import UNFOUNDED, Accusation, Outcome
 from gradproof.core.entries import every_entry
-from gradproof.core.hidden import doubts, seen, sees_factor, unseen_blocks
+from gradproof.core.hidden import doubts, hidden_outputs, seen, sees_factor, unseen_blocks
 from gradproof.core.investigation import Investigation, basis
 from gradproof.core.ledger import Ledger
 from gradproof.core.options import Options
@@ -63,7 +63,8 @@ class Prober:
             return
         unseen = unseen_blocks(ledger)
         if unseen and ledger.is_affordable:  # the last resort
-            compared = every_entry(ledger.investigation, ledger.options, (Mode.REVERSE,), ledger.survey)
+            outputs = hidden_outputs(ledger, unseen)
+            compared = every_entry(ledger.investigation, ledger.options, (Mode.REVERSE,), ledger.survey, outputs)
             yield Outcome(compared.judged, [], compared.seen)
         else:
             yield Outcome(ledger.sample, doubts(ledger, unseen), seen(ledger) if ledger.options.certify else None)

@@ -150,11 +150,18 @@ class Questioning:
         return 2 * int(enough.sum()) >= count and bool((predicted < 0.5 * survey.hides[usable]).any())
 
     def _further_rungs(self, survey: Survey, missing: Flags) -> tuple[int, ...]:
-        """Two finer rungs where truncation or a bend dominates, one coarser where noise does."""
-        finer = tuple(rung for rung in self._ledger.rungs.finer if rung > survey.finest)[:2]
+        """Two finer rungs where truncation or a bend dominates, one coarser where noise does.
+
+        No error bar is narrower than the noise of its finest rung: one whose noise is wider than all bars tells nothing.
+        """
+        noise, error = self._ledger.stencil.noise[missing], survey.error[missing]
+        finer = tuple(
+            rung
+            for rung in self._ledger.rungs.finer
+            if rung > survey.finest and not (noise * 2.0**rung >= error).all()
+        )[:2]
         coarser = tuple(rung for rung in self._ledger.rungs.coarser if not survey.has(rung))[:1]
-        floor = self._ledger.stencil.noise[missing] * 2.0**survey.finest
-        blurred = survey.error[missing] <= _BLURRED * floor
+        blurred = error <= _BLURRED * noise * 2.0**survey.finest
         return (coarser or finer) if 2 * int(blurred.sum()) > len(blurred) else (finer or coarser)
 
     def _climb(self, survey: Survey, rungs: tuple[int, ...], only: Flags | None = None) -> Probe | None:
@@ -177,11 +184,14 @@ class Questioning:
             return look_around(self._ledger, survey, special, self.look)
         if int(missing.sum()) > _ROWS:
             return None
-        return self._look_row_by_row(survey, missing) or self._look_at_entries(survey, step)
+        return self._look_row_by_row(survey, missing, step) or self._look_at_entries(survey, step)
 
-    def _look_row_by_row(self, survey: Survey, missing: Flags) -> Accused | None:
-        """A vjp for each of a few outputs."""
-        for output in np.flatnonzero(missing & np.isfinite(survey.error)):
+    def _look_row_by_row(self, survey: Survey, missing: Flags, step: float) -> Accused | None:
+        """A vjp for each of a few outputs; of those that even this will not show, where every entry is not compared."""
+        asked = missing & np.isfinite(survey.error)
+        if self._ledger.is_affordable:
+            asked &= 2.0 * CONFIDENCE * survey.error <= self._ledger.wanted(survey, step)
+        for output in np.flatnonzero(asked):
             alone = basis(slice(output, output + 1), self._ledger.problem.outputs.size)[0]
             accusation = self._ledger.ask(survey, alone)
             if accusation is not None:
