@@ -170,14 +170,18 @@ class Ledger:
         if len(self.problem.inputs.blocks) == 1 or not self.questions:
             return wanted
         least: Vector | float = step * self.tolerances.least_atol if self.explicit else self._floor
-        return np.maximum(wanted * self._share(block), least)
+        return np.maximum(wanted * self._share(survey, block), least)
 
-    def _share(self, block: Block) -> float:
-        """How large the typical entry of an input is beside that of all, as far as the first answer tells."""
+    def _share(self, survey: Survey, block: Block) -> float:
+        """How large the typical entry of an input is beside that of all that a survey moves, by the first answer.
+
+        A survey of this input alone shows what is typical of it: there the share is 1.
+        """
         _, pullback = self.questions[0]
-        share = norm(pullback[block.slice] * self.direction[block.slice])
-        whole = norm(pullback * self.direction)
-        return min(1.0, math.sqrt(self.problem.inputs.size / block.size) * share / (whole or 1.0))
+        moved, here = survey.direction, survey.direction[block.slice]
+        share, whole = norm(pullback[block.slice] * here), norm(pullback * moved)
+        count, all_of_them = int(np.count_nonzero(here)), int(np.count_nonzero(moved))
+        return min(1.0, math.sqrt(all_of_them / (count or 1)) * share / (whole or 1.0))
 
     @property
     def _floor(self) -> Vector:
