@@ -39,12 +39,20 @@ class Questioning:
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
+        self._in_vain: set[bytes] = set()
+        """The sets of coordinates that were looked at together, and not seen."""
 
     def look(self, survey: Survey, step: float) -> Accused | None:
         """Ask about every output along a survey; an accusation, if there is one.
 
         `step` is the smallest |u_i| of the inputs that matter.
         """
+        accused = self._look(survey, step)
+        if accused is None and not survey.clear_from <= step:
+            self._in_vain.add(_coordinates(survey.direction))
+        return accused
+
+    def _look(self, survey: Survey, step: float) -> Accused | None:
         ledger = self._ledger
         ledger.surveys.append(survey)
         accusation = ledger.again(survey) if ledger.questions else ledger.ask(survey, aim(survey))
@@ -67,7 +75,9 @@ class Questioning:
             accusation = question()
 
     def look_along(self, direction: Vector, step: float) -> Accused | None:
-        """The same along a new direction."""
+        """The same along a new direction; not if that was in vain before, and every entry will be compared."""
+        if self._ledger.is_affordable and _coordinates(direction) in self._in_vain:
+            return None
         survey = Survey(self._ledger.stencil, direction)
         survey.climb(*self._ledger.rungs.base)
         return self.look(survey, step)
@@ -203,3 +213,8 @@ class Questioning:
         wanted = self._ledger.wanted(survey, step)
         outputs = np.flatnonzero((survey.hides > wanted) & ~survey.aside)
         return None if len(survey.direction) <= _SMALL else self.settle_rows(survey, outputs, wanted)
+
+
+def _coordinates(direction: Vector) -> bytes:
+    """Which coordinates a direction moves."""
+    return (direction != 0).tobytes()
