@@ -51,7 +51,9 @@ class Watched(NamedTuple):
 
     def and_also(self, overwritten: Collection[str]) -> Watched:
         """The same, with what else was written to."""
-        return self._replace(overwritten=tuple(dict.fromkeys((*self.overwritten, *overwritten)))) if overwritten else self
+        if not overwritten:
+            return self
+        return self._replace(overwritten=tuple(dict.fromkeys((*self.overwritten, *overwritten))))
 
 
 class MemoryWatch(NamedTuple):

@@ -97,9 +97,12 @@ class Investigation:
 
     def draw(self, size: int, further: int = 0) -> Vector:
         """Random signs and magnitudes by this investigation's seed, or by one `further` on; few are drawn once."""
-        if size > _LONG or (size, further) not in self._drawn:
-            self._drawn[size, further] = random_probe(size, self.seed + further)
-        return self._drawn.pop((size, further)) if size > _LONG else self._drawn[size, further]
+        drawn = self._drawn.get((size, further))
+        if drawn is None:
+            drawn = random_probe(size, self.seed + further)
+            if size <= _LONG:
+                self._drawn[size, further] = drawn
+        return drawn
 
     @property
     def cotangent(self) -> Vector:

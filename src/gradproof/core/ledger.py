@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -40,6 +41,7 @@ class ProbeRungs:
     finer: tuple[int, ...]
 
     @staticmethod
+    @functools.cache
     def of(eps: float) -> ProbeRungs:
         """Those for a precision."""
         if eps <= DOUBLE:
@@ -47,6 +49,20 @@ class ProbeRungs:
         exponents = rungs(eps)
         middle = len(exponents) // 2
         return ProbeRungs(exponents[: middle - 1][::-1], exponents[middle - 1 : middle + 1], exponents[middle + 1 :])
+
+
+class _Moved(NamedTuple):
+    """By how much each coordinate moves what was asked about, along a survey; their length, and how many do."""
+
+    survey: Survey
+    shares: Vector
+    length: float
+    count: int
+
+    @classmethod
+    def by(cls, survey: Survey, pullback: Vector) -> _Moved:
+        shares = pullback * survey.direction
+        return cls(survey, shares, norm(shares), int(np.count_nonzero(survey.direction)))
 
 
 class Ledger:
@@ -80,6 +96,7 @@ class Ledger:
         self.between_sides: Vector = alike(problem.inputs.size, 0.0)
         """How far apart the two sides of a kink may be along each coordinate, where kinks were verified together."""
         self.seen_rows: dict[int, SeenRow] = {}
+        self._moved: _Moved | None = None
         self._shared = False
 
     @property
@@ -147,7 +164,7 @@ class Ledger:
     def wanted(self, survey: Survey, step: float) -> Vector:
         """How small an error of each output must be seen, times |u_i|."""
         if self.explicit:
-            wanted, relative = np.empty_like(survey.value), step / norm(survey.direction)
+            wanted, relative = np.empty_like(survey.value), step / survey.length
             rtol, low = self.tolerances.least_rtol, self.tolerances.has_low_rows
             for part in parts(len(wanted)):
                 here = np.abs(survey.value[part], out=wanted[part])
@@ -177,11 +194,10 @@ class Ledger:
 
         A survey of this input alone shows what is typical of it: there the share is 1.
         """
-        _, pullback = self.questions[0]
-        moved, here = survey.direction, survey.direction[block.slice]
-        share, whole = norm(pullback[block.slice] * here), norm(pullback * moved)
-        count, all_of_them = int(np.count_nonzero(here)), int(np.count_nonzero(moved))
-        return min(1.0, math.sqrt(all_of_them / (count or 1)) * share / (whole or 1.0))
+        if self._moved is None or self._moved.survey is not survey:
+            self._moved = _Moved.by(survey, self.questions[0][1])
+        whole, count = self._moved, int(np.count_nonzero(survey.direction[block.slice]))
+        return min(1.0, math.sqrt(whole.count / (count or 1)) * norm(whole.shares[block.slice]) / (whole.length or 1.0))
 
     @property
     def _floor(self) -> Vector:

@@ -108,7 +108,11 @@ class Survey:
     verified: Flags = field(init=False)
     """Those of them whose rows were found to be right."""
 
+    length: float = field(init=False)
+    """That of the direction."""
+
     def __post_init__(self) -> None:
+        self.length = norm(self.direction)
         self.hides = alike(self.stencil.problem.outputs.size, np.inf)
         self.aside, self.verified = (np.zeros(self.stencil.problem.outputs.size, dtype=np.bool_) for _ in range(2))
 

@@ -162,13 +162,11 @@ class Questioning:
     def _further_rungs(self, survey: Survey, missing: Flags) -> tuple[int, ...]:
         """Two finer rungs where truncation or a bend dominates, one coarser where noise does.
 
-        No error bar is narrower than the noise of its finest rung: one whose noise is wider than all bars tells nothing.
+        No bar is narrower than the noise of its rung: a finer one whose noise is wider than all bars tells nothing.
         """
         noise, error = self._ledger.stencil.noise[missing], survey.error[missing]
         finer = tuple(
-            rung
-            for rung in self._ledger.rungs.finer
-            if rung > survey.finest and not (noise * 2.0**rung >= error).all()
+            rung for rung in self._ledger.rungs.finer if rung > survey.finest and not (noise * 2.0**rung >= error).all()
         )[:2]
         coarser = tuple(rung for rung in self._ledger.rungs.coarser if not survey.has(rung))[:1]
         blurred = error <= _BLURRED * noise * 2.0**survey.finest
