@@ -27,7 +27,7 @@ def examined(
     A property that pauses goes on after all others. What noise of the function may explain is examined again, with that
     noise known.
     """
-    waiting = [*asked]
+    waiting: list[tuple[str, Property]] = [*asked]
     paused: dict[str, tuple[Iterator[Finding | Seen | Note | Pause], list[Finding | Seen | Note]]] = {}
     while waiting:
         name, each = waiting.pop(0)
