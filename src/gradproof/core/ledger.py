@@ -197,7 +197,9 @@ class Ledger:
         if self._moved is None or self._moved.survey is not survey:
             self._moved = _Moved.by(survey, self.questions[0][1])
         whole, count = self._moved, int(np.count_nonzero(survey.direction[block.slice]))
-        return min(1.0, math.sqrt(whole.moving / (count or 1)) * norm(whole.shares[block.slice]) / (whole.length or 1.0))
+        return min(
+            1.0, math.sqrt(whole.moving / (count or 1)) * norm(whole.shares[block.slice]) / (whole.length or 1.0)
+        )
 
     @property
     def _floor(self) -> Vector:
