@@ -27,28 +27,22 @@ def examined(
     A property that pauses goes on after all others. What noise of the function may explain is examined again, with that
     noise known.
     """
-    waiting: list[tuple[str, Property, list[Finding | Seen | Note]]] = [(name, each, []) for name, each in asked]
-    paused: dict[str, Iterator[Finding | Seen | Note | Pause]] = {}
+    waiting: list[tuple[str, Property]] = [*asked]
+    paused: dict[str, tuple[Iterator[Finding | Seen | Note | Pause], list[Finding | Seen | Note]]] = {}
     while waiting:
-        name, each, found = waiting.pop(0)
+        name, each = waiting.pop(0)
+        found: list[Finding | Seen | Note] = []
         try:
-            asked_now = paused.pop(name, None) or iter(each.examine(investigation, options))
-            while _until_pause(asked_now, found):
+            going_on, found = paused.pop(name, None) or (iter(each.examine(investigation, options)), found)
+            while _until_pause(going_on, found):
                 if waiting:
-                    paused[name] = asked_now
+                    waiting.append((name, each))
+                    paused[name] = going_on, found
                     break
             if name in paused:
-                waiting.append((name, each, found))
                 continue
-            may_be_noise = each.depends_on_noise and options.precision is None
-            while found and may_be_noise and _learn_noise(investigation, options, found):
-                again = [item for item in each.examine(investigation, options) if not isinstance(item, Pause)]
-                if _worst(again) > _worst(found) and not (
-                    has_twin(investigation) or _are_lone(investigation, _doubts(again))
-                ):  # it was no noise
-                    investigation.take_as(investigation.made)
-                    break
-                found = again
+            if found and each.depends_on_noise and options.precision is None:
+                found = _with_noise_known(investigation, options, each, found)
         except BudgetExhausted as ended:
             found.append(_exhausted(name, str(ended)))
         except Exception as error:
@@ -57,6 +51,21 @@ def examined(
             waiting = [one for one in waiting if one[0] in paused]  # an accusation is not forgotten
             continue
         yield found
+
+
+def _with_noise_known(
+    investigation: Investigation, options: Options, asked: Property, found: list[Finding | Seen | Note]
+) -> list[Finding | Seen | Note]:
+    """What a property finds when the noise is known that may explain what it found so far."""
+    while _learn_noise(investigation, options, found):
+        again = [item for item in asked.examine(investigation, options) if not isinstance(item, Pause)]
+        if _worst(again) > _worst(found) and not (
+            has_twin(investigation) or _are_lone(investigation, _doubts(again))
+        ):  # it was no noise
+            investigation.take_as(investigation.made)
+            return found
+        found = again
+    return found
 
 
 def _until_pause(examined: Iterator[Finding | Seen | Note | Pause], found: list[Finding | Seen | Note]) -> bool:

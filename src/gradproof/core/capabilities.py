@@ -7,7 +7,7 @@ needs; what a backend does not offer is reported as not covered. None of these f
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -48,6 +48,12 @@ class Watched(NamedTuple):
 
     gradient: Vector
     overwritten: tuple[str, ...]
+
+    def and_also(self, overwritten: Collection[str]) -> Watched:
+        """The same, with what else was written to."""
+        if not overwritten:
+            return self
+        return self._replace(overwritten=tuple(dict.fromkeys((*self.overwritten, *overwritten))))
 
 
 class MemoryWatch(NamedTuple):

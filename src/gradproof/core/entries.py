@@ -53,9 +53,16 @@ class _Tile:
 
 
 def every_entry(
-    investigation: Investigation, options: Options, modes: tuple[Mode, ...], survey: Survey | None = None
+    investigation: Investigation,
+    options: Options,
+    modes: tuple[Mode, ...],
+    survey: Survey | None = None,
+    outputs: slice | None = None,
 ) -> EveryEntry:
-    """Every entry of the Jacobian, for each mode. For the certificate, a survey shows whether there are kinks."""
+    """Every entry of the Jacobian, for each mode. For the certificate, a survey shows whether there are kinks.
+
+    A run of `outputs` suffices where the others are known to be right, and no tolerance or certificate rests on them.
+    """
     problem = investigation.problem
     if not problem.inputs.size or not problem.outputs.size:
         return EveryEntry([], None)
@@ -64,7 +71,8 @@ def every_entry(
     found: dict[Mode, list[Suspects]] = {mode: [] for mode in modes}
     height, length = _height(problem, options, keeps_tiles=tolerances.needs_largest), _length(problem, options)
     investigation.cost.expect(_calls(problem, height, modes))
-    for panel in _panels(problem, height):
+    run = slice(0, problem.outputs.size) if outputs is None or tolerances.needs_largest else outputs
+    for panel in _panels(run, height):
         claimed = investigation.jacobian_rows(panel, length) if Mode.REVERSE in modes else None
         if claimed is not None:
             tolerances.learn_analytic(claimed, panel, slice(0, problem.inputs.size))
@@ -155,10 +163,10 @@ def _length(problem: Problem, options: Options) -> int:
     return max(_LEAST_ROWS, min(_CACHE, options.memory // 32) // (8 * width))
 
 
-def _panels(problem: Problem, height: int) -> Iterator[slice]:
-    """The outputs, in runs of this height."""
-    for start in range(0, problem.outputs.size, height):
-        yield slice(start, min(start + height, problem.outputs.size))
+def _panels(outputs: slice, height: int) -> Iterator[slice]:
+    """A run of outputs, in runs of this height."""
+    for start in range(outputs.start, outputs.stop, height):
+        yield slice(start, min(start + height, outputs.stop))
 
 
 def _height(problem: Problem, options: Options, *, keeps_tiles: bool) -> int:

@@ -48,6 +48,16 @@ def _is_seen(ledger: Ledger, block: Block, step: float) -> bool:
     return not left.any()
 
 
+def hidden_outputs(ledger: Ledger, unseen: list[Block]) -> slice:
+    """A run of outputs outside of which the first survey, which moves every coordinate, sees all of these inputs."""
+    survey, hidden = ledger.survey, np.zeros(ledger.problem.outputs.size, dtype=np.bool_)
+    for block, step in ledger.steps:
+        if block in unseen:
+            hidden |= (survey.hides > ledger.wanted_of(survey, block, step)) & ~survey.verified
+    where = np.flatnonzero(hidden)
+    return slice(int(where[0]), int(where[-1]) + 1) if len(where) else slice(0, len(hidden))
+
+
 def _is_sharp(ledger: Ledger, step: float) -> bool:
     """Whether the first survey sees as much of every input, however weak it is beside others."""
     single = len(ledger.problem.inputs.blocks) == 1

@@ -100,9 +100,12 @@ class Investigation:
 
     def draw(self, size: int, further: int = 0) -> Vector:
         """Random signs and magnitudes by this investigation's seed, or by one `further` on; few are drawn once."""
-        if size > _LONG or (size, further) not in self._drawn:
-            self._drawn[size, further] = random_probe(size, self.seed + further)
-        return self._drawn.pop((size, further)) if size > _LONG else self._drawn[size, further]
+        drawn = self._drawn.get((size, further))
+        if drawn is None:
+            drawn = random_probe(size, self.seed + further)
+            if size <= _LONG:
+                self._drawn[size, further] = drawn
+        return drawn
 
     @property
     def cotangent(self) -> Vector:
@@ -367,9 +370,7 @@ class Investigation:
         if layout is MemoryLayout.CONTIGUOUS or before is None:
             return watched
         # a cotangent in another layout may have been copied before it was written to
-        return watched._replace(
-            overwritten=tuple(dict.fromkeys((*watched.overwritten, *before.overwritten_cotangents())))
-        )
+        return watched.and_also(before.overwritten_cotangents())
 
     def vjp_without(self, cotangent: Vector, absent: frozenset[int]) -> Vector:
         """`vjp`, where the cotangents of some output blocks are not there at all."""

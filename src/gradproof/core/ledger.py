@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -40,6 +41,7 @@ class ProbeRungs:
     finer: tuple[int, ...]
 
     @staticmethod
+    @functools.cache
     def of(eps: float) -> ProbeRungs:
         """Those for a precision."""
         if eps <= DOUBLE:
@@ -47,6 +49,20 @@ class ProbeRungs:
         exponents = rungs(eps)
         middle = len(exponents) // 2
         return ProbeRungs(exponents[: middle - 1][::-1], exponents[middle - 1 : middle + 1], exponents[middle + 1 :])
+
+
+class _Moved(NamedTuple):
+    """By how much each coordinate moves what was asked about, along a survey; their length, and how many move."""
+
+    survey: Survey
+    shares: Vector
+    length: float
+    moving: int
+
+    @classmethod
+    def by(cls, survey: Survey, pullback: Vector) -> _Moved:
+        shares = pullback * survey.direction
+        return cls(survey, shares, norm(shares), int(np.count_nonzero(survey.direction)))
 
 
 class Ledger:
@@ -80,6 +96,7 @@ class Ledger:
         self.between_sides: Vector = alike(problem.inputs.size, 0.0)
         """How far apart the two sides of a kink may be along each coordinate, where kinks were verified together."""
         self.seen_rows: dict[int, SeenRow] = {}
+        self._moved: _Moved | None = None
         self._shared = False
 
     @property
@@ -132,8 +149,8 @@ class Ledger:
 
     @staticmethod
     def _entered(survey: Survey, cotangent: Vector, pullback: Vector) -> Probe | None:
-        asked = cotangent != 0
-        if (survey.aside & asked).any() or (not survey.asked_bent and (survey.bent & asked).any()):
+        apart = survey.aside if survey.asked_bent else survey.aside | survey.bent
+        if cotangent[apart].any():
             return None  # at a kink the two sides need not agree
         made = probe(survey, cotangent, pullback)
         if made.accuses:
@@ -147,13 +164,13 @@ class Ledger:
     def wanted(self, survey: Survey, step: float) -> Vector:
         """How small an error of each output must be seen, times |u_i|."""
         if self.explicit:
-            wanted, relative = np.empty_like(survey.value), step / norm(survey.direction)
-            rtol, row_rtol = float(self.tolerances.rtol.min()), self.tolerances.row_rtol
+            wanted, relative = np.empty_like(survey.value), step / survey.length
+            rtol, low = self.tolerances.least_rtol, self.tolerances.has_low_rows
             for part in parts(len(wanted)):
-                np.abs(survey.value[part], out=wanted[part])
-                wanted[part][~np.isfinite(wanted[part])] = 0.0
-                wanted[part] *= relative * (rtol + row_rtol[part])
-                wanted[part] += step * self.tolerances.least_atol
+                here = np.abs(survey.value[part], out=wanted[part])
+                here[~np.isfinite(here)] = 0.0
+                here *= relative * (rtol + self.tolerances.row_rtol[part] if low else rtol)
+                here += step * self.tolerances.least_atol
             return wanted
         size = np.abs(np.where(np.isfinite(survey.value), survey.value, 0.0))
         for block in self.problem.outputs.blocks:
@@ -170,14 +187,19 @@ class Ledger:
         if len(self.problem.inputs.blocks) == 1 or not self.questions:
             return wanted
         least: Vector | float = step * self.tolerances.least_atol if self.explicit else self._floor
-        return np.maximum(wanted * self._share(block), least)
+        return np.maximum(wanted * self._share(survey, block), least)
 
-    def _share(self, block: Block) -> float:
-        """How large the typical entry of an input is beside that of all, as far as the first answer tells."""
-        _, pullback = self.questions[0]
-        share = norm(pullback[block.slice] * self.direction[block.slice])
-        whole = norm(pullback * self.direction)
-        return min(1.0, math.sqrt(self.problem.inputs.size / block.size) * share / (whole or 1.0))
+    def _share(self, survey: Survey, block: Block) -> float:
+        """How large the typical entry of an input is beside that of all that a survey moves, by the first answer.
+
+        A survey of this input alone shows what is typical of it: there the share is 1.
+        """
+        if self._moved is None or self._moved.survey is not survey:
+            self._moved = _Moved.by(survey, self.questions[0][1])
+        whole, count = self._moved, int(np.count_nonzero(survey.direction[block.slice]))
+        return min(
+            1.0, math.sqrt(whole.moving / (count or 1)) * norm(whole.shares[block.slice]) / (whole.length or 1.0)
+        )
 
     @property
     def _floor(self) -> Vector:

@@ -29,7 +29,7 @@ def norm(values: Vector) -> float:
     >>> norm(np.array([3e-200, 4e-200]))
     5e-200
     """
-    total = _squares(values)
+    total = float(np.vdot(values, values)) if len(values) <= PART else _squares(values)
     if _TINY < total < math.inf:
         return math.sqrt(total)
     largest = float(np.abs(values).max(initial=0.0))
@@ -61,12 +61,15 @@ def products(left: Vector, right: Vector) -> tuple[float, float]:
     return whole, math.sqrt(length) if _TINY < length < math.inf else norm(_product(left, right))
 
 
+def norm_of_products(left: Vector, right: Vector) -> float:
+    """The second of these alone."""
+    return norm(_product(left, right)) if len(left) <= PART else products(left, right)[1]
+
+
 def _product(left: Vector, right: Vector) -> Vector:
     return left * right if left.all() else (left * np.where(left != 0, right, 0.0))
 
 
 def _squares(values: Vector) -> float:
-    """The sum of the squares."""
-    if len(values) <= PART:
-        return float(np.vdot(values, values))  # `dot` warns of overflow
+    """The sum of the squares. By `vdot`: `dot` warns of overflow."""
     return math.fsum([float(np.vdot(values[part], values[part])) for part in parts(len(values))])

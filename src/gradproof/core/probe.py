@@ -15,12 +15,13 @@ from __future__ import annotations
 
 import bisect
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from gradproof.core.ladder import rungs, settle
-from gradproof.core.norm import norm, parts, products
+from gradproof.core.norm import norm, norm_of_products, parts, products
 from gradproof.core.precision import BEND_ALONG, CONFIDENCE, DOUBLE, INNER_PRODUCT_ROUND_OFF
 from gradproof.core.space import alike
 from gradproof.core.stencil import Stencil
@@ -43,28 +44,34 @@ def draw_direction(stencil: Stencil) -> Vector:
     """Random signs and magnitudes in units of each coordinate's scale, such that every step is exact."""
     problem = stencil.problem
     direction = stencil.investigation.draw(problem.inputs.size) * stencil.scale
-    return _quantised(direction, problem.point, stencil.eps)
+    return _quantised(direction, problem.point, stencil.eps, stencil.only_eps)
 
 
-def _quantised(direction: Vector, point: Vector, eps: Vector) -> Vector:
+def _quantised(direction: Vector, point: Vector, eps: Vector, only_eps: float | None) -> Vector:
     """Rounded so that point + step * direction can be stored exactly for every step of the ladder."""
     quantised = np.empty_like(direction)
     for part in parts(len(direction)):
-        whole, here = direction[part], eps[part]
-        finest = np.full_like(here, _finest(float(here[0])))
-        for value in np.unique(here) if (here != here[0]).any() else ():
-            finest[here == value] = _finest(float(value))
+        whole = direction[part]
         # what is added to 3/2 * 2**52 quanta is rounded to whole ones
         larger = np.maximum(np.abs(point[part]), np.abs(whole))
-        shift = (larger.view(np.int64) & _EXPONENT).view(np.float64) * (here * finest * (2.0 * 1.5 * 2.0**52))
+        quantum = _quantum(only_eps) if only_eps is not None else _quanta(eps[part])
+        shift = (larger.view(np.int64) & _EXPONENT).view(np.float64) * (quantum * (2.0 * 1.5 * 2.0**52))
         rounded = (whole + shift) - shift
         quantised[part] = np.where(np.isfinite(rounded) & (rounded != 0), rounded, whole)
     return quantised
 
 
-def _finest(eps: float) -> float:
-    """How many of its smallest steps a survey's direction is long."""
-    return 2.0 ** (max(rungs(eps)[-1], _FINEST if eps <= DOUBLE else 0) + 1)
+def _quanta(eps: Vector) -> Vector:
+    """The size of a direction's quanta, relative to the coordinate, for each spacing of numbers."""
+    quanta = np.empty_like(eps)
+    for value in np.unique(eps):
+        quanta[eps == value] = _quantum(float(value))
+    return quanta
+
+
+def _quantum(eps: float) -> float:
+    """The same for one spacing: a direction is that many of its smallest steps long."""
+    return eps * 2.0 ** (max(rungs(eps)[-1], _FINEST if eps <= DOUBLE else 0) + 1)
 
 
 def on_kinks(point: Vector) -> Flags:
@@ -101,7 +108,11 @@ class Survey:
     verified: Flags = field(init=False)
     """Those of them whose rows were found to be right."""
 
+    length: float = field(init=False)
+    """That of the direction."""
+
     def __post_init__(self) -> None:
+        self.length = norm(self.direction)
         self.hides = alike(self.stencil.problem.outputs.size, np.inf)
         self.aside, self.verified = (np.zeros(self.stencil.problem.outputs.size, dtype=np.bool_) for _ in range(2))
 
@@ -143,8 +154,7 @@ class Survey:
     def climb(self, *exponents: int, only: Flags | None = None) -> None:
         """Take more rungs and settle again, all outputs or `only` some."""
         before = None if only is None else (only, self.value, self.error)
-        for exponent in exponents:
-            quotient, bend = self.along(self.direction, exponent)
+        for exponent, (quotient, bend) in zip(exponents, self.along_each(self.direction, exponents), strict=True):
             at = bisect.bisect_left(self._rungs, exponent)
             self._rungs.insert(at, exponent)
             self._quotients.insert(at, quotient)
@@ -163,6 +173,10 @@ class Survey:
     def along(self, direction: Vector, exponent: int) -> tuple[Vector, Vector]:
         """The difference quotient along some direction by one rung, and how far the two sides bend."""
         return self.stencil.along(direction, exponent)
+
+    def along_each(self, direction: Vector, exponents: Sequence[int]) -> list[tuple[Vector, Vector]]:
+        """The same by several rungs."""
+        return self.stencil.along_each(direction, exponents)
 
     def ahead(self, direction: Vector, exponent: int, output: int) -> float:
         """The difference quotient of one output on one side, along some direction by one rung: one evaluation."""
@@ -204,6 +218,9 @@ class SideSurvey(Survey):
     """The derivative of one side: along a direction from the point on, or from the other side up to it (`sign` -1)."""
 
     sign: float = 1.0
+
+    def along_each(self, direction: Vector, exponents: Sequence[int]) -> list[tuple[Vector, Vector]]:
+        return [self.along(direction, exponent) for exponent in exponents]
 
     def blunt(self, output: int, exponent: int) -> float | None:
         return None  # it has one side already
@@ -254,19 +271,18 @@ def aim(survey: Survey, *, only: Flags | None = None, bent: bool = False) -> Vec
     size, random = problem.outputs.size, investigation.draw(problem.outputs.size, 1)
     bars, seen = np.empty(size), np.empty(size, dtype=np.bool_)
     for part in parts(size):
-        seen[part] = np.isfinite(survey.value[part]) & np.isfinite(survey.error[part]) & ~survey.aside[part]
-        seen[part] &= bent | ~survey.bent[part]
-        seen[part] &= True if only is None else only[part]
+        apart = survey.aside[part] if bent else survey.aside[part] | survey.bent[part]
+        here = np.isfinite(survey.value[part] + survey.error[part]) & ~apart
+        seen[part] = here if only is None else here & only[part]
         bars[part] = np.where(seen[part], np.abs(survey.value[part]), 0.0)
     # the derivative under test is no sharper than its precision, relative to the larger of its numbers
     typical, smallest = norm(bars) / math.sqrt(size or 1), math.inf
     for part in parts(size):
         here = bars[part]
-        here += typical
         here *= problem.coarsest_eps
+        here += problem.coarsest_eps * typical + _TINY
         here += survey.stencil.noise[part]
         here += survey.error[part]
-        here += _TINY
         here[~seen[part]] = np.inf
         smallest = min(smallest, float(here.min(initial=math.inf)))
     if not math.isfinite(smallest):
@@ -284,6 +300,6 @@ def probe(survey: Survey, cotangent: Vector, pullback: Vector) -> Probe:
     inputs, outputs = survey.stencil.problem.inputs, survey.stencil.problem.outputs
     left, left_norm = products(cotangent, survey.value)
     right, right_norm = products(survey.direction, pullback)
-    _, noise = products(cotangent, survey.error)
+    noise = norm_of_products(cotangent, survey.error)
     size = outputs.coarsest_eps * left_norm + inputs.coarsest_eps * right_norm
     return Probe(cotangent, left - right, CONFIDENCE * noise + INNER_PRODUCT_ROUND_OFF * size)

@@ -12,7 +12,7 @@ import numpy as np
 
 from gradproof.core.accusation import UNFOUNDED, Accusation, Outcome
 from gradproof.core.entries import every_entry
-from gradproof.core.hidden import doubts, seen, sees_factor, unseen_blocks
+from gradproof.core.hidden import doubts, hidden_outputs, seen, sees_factor, unseen_blocks
 from gradproof.core.investigation import Investigation, basis
 from gradproof.core.ledger import Ledger
 from gradproof.core.options import Options
@@ -21,6 +21,7 @@ from gradproof.core.problem import Mode
 from gradproof.core.pursuit import Pursuit
 from gradproof.core.push import Push
 from gradproof.core.questioning import Questioning
+from gradproof.core.space import Block
 from gradproof.core.weak import weak_elements
 
 # Inputs that are looked at alone, if a joint probe does not see them.
@@ -33,6 +34,7 @@ class Prober:
     def __init__(self, investigation: Investigation, options: Options) -> None:
         self._ledger = Ledger(investigation, options)
         self._questioning = Questioning(self._ledger)
+        self._all_seen = False
 
     def run(self, mode: Mode) -> Outcome:
         """What a mode comes to."""
@@ -61,19 +63,26 @@ class Prober:
             yield accusation
             yield accusation.located(pursuit.outcome, ledger.sample)
             return
-        unseen = unseen_blocks(ledger)
+        unseen = self._unseen()
         if unseen and ledger.is_affordable:  # the last resort
-            compared = every_entry(ledger.investigation, ledger.options, (Mode.REVERSE,), ledger.survey)
+            outputs = hidden_outputs(ledger, unseen)
+            compared = every_entry(ledger.investigation, ledger.options, (Mode.REVERSE,), ledger.survey, outputs)
             yield Outcome(compared.judged, [], compared.seen)
         else:
             yield Outcome(ledger.sample, doubts(ledger, unseen), seen(ledger) if ledger.options.certify else None)
+
+    def _unseen(self) -> list[Block]:
+        """The inputs that are not seen yet; what is seen stays so."""
+        unseen = [] if self._all_seen else unseen_blocks(self._ledger)
+        self._all_seen = not unseen
+        return unseen
 
     def _look_at_weak_inputs(self) -> Accused | None:
         """Each input that the joint survey does not see, alone: that costs evaluations, and no vjp at first."""
         ledger = self._ledger
         if len(ledger.problem.inputs.blocks) == 1 or not ledger.searches:
             return None
-        for block in unseen_blocks(ledger)[:_LEAVES]:
+        for block in self._unseen()[:_LEAVES]:
             direction = np.zeros_like(ledger.direction)
             direction[block.slice] = ledger.direction[block.slice]
             accused = self._questioning.look_along(direction, float(np.abs(direction[block.slice]).min()))

@@ -39,12 +39,20 @@ class Questioning:
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
+        self._in_vain: set[bytes] = set()
+        """The sets of coordinates that were looked at together, and not seen."""
 
     def look(self, survey: Survey, step: float) -> Accused | None:
         """Ask about every output along a survey; an accusation, if there is one.
 
         `step` is the smallest |u_i| of the inputs that matter.
         """
+        accused = self._look(survey, step)
+        if accused is None and not survey.clear_from <= step:
+            self._in_vain.add(_coordinates(survey.direction))
+        return accused
+
+    def _look(self, survey: Survey, step: float) -> Accused | None:
         ledger = self._ledger
         ledger.surveys.append(survey)
         accusation = ledger.again(survey) if ledger.questions else ledger.ask(survey, aim(survey))
@@ -67,7 +75,9 @@ class Questioning:
             accusation = question()
 
     def look_along(self, direction: Vector, step: float) -> Accused | None:
-        """The same along a new direction."""
+        """The same along a new direction; not if that was in vain before, and every entry will be compared."""
+        if self._ledger.is_affordable and _coordinates(direction) in self._in_vain:
+            return None
         survey = Survey(self._ledger.stencil, direction)
         survey.climb(*self._ledger.rungs.base)
         return self.look(survey, step)
@@ -150,11 +160,16 @@ class Questioning:
         return 2 * int(enough.sum()) >= count and bool((predicted < 0.5 * survey.hides[usable]).any())
 
     def _further_rungs(self, survey: Survey, missing: Flags) -> tuple[int, ...]:
-        """Two finer rungs where truncation or a bend dominates, one coarser where noise does."""
-        finer = tuple(rung for rung in self._ledger.rungs.finer if rung > survey.finest)[:2]
+        """Two finer rungs where truncation or a bend dominates, one coarser where noise does.
+
+        No bar is narrower than the noise of its rung: a finer one whose noise is wider than all bars tells nothing.
+        """
+        noise, error = self._ledger.stencil.noise[missing], survey.error[missing]
+        finer = tuple(
+            rung for rung in self._ledger.rungs.finer if rung > survey.finest and not (noise * 2.0**rung >= error).all()
+        )[:2]
         coarser = tuple(rung for rung in self._ledger.rungs.coarser if not survey.has(rung))[:1]
-        floor = self._ledger.stencil.noise[missing] * 2.0**survey.finest
-        blurred = survey.error[missing] <= _BLURRED * floor
+        blurred = error <= _BLURRED * noise * 2.0**survey.finest
         return (coarser or finer) if 2 * int(blurred.sum()) > len(blurred) else (finer or coarser)
 
     def _climb(self, survey: Survey, rungs: tuple[int, ...], only: Flags | None = None) -> Probe | None:
@@ -177,11 +192,14 @@ class Questioning:
             return look_around(self._ledger, survey, special, self.look)
         if int(missing.sum()) > _ROWS:
             return None
-        return self._look_row_by_row(survey, missing) or self._look_at_entries(survey, step)
+        return self._look_row_by_row(survey, missing, step) or self._look_at_entries(survey, step)
 
-    def _look_row_by_row(self, survey: Survey, missing: Flags) -> Accused | None:
-        """A vjp for each of a few outputs."""
-        for output in np.flatnonzero(missing & np.isfinite(survey.error)):
+    def _look_row_by_row(self, survey: Survey, missing: Flags, step: float) -> Accused | None:
+        """A vjp for each of a few outputs; of those that even this will not show, where every entry is not compared."""
+        asked = missing & np.isfinite(survey.error)
+        if self._ledger.is_affordable:
+            asked &= 2.0 * CONFIDENCE * survey.error <= self._ledger.wanted(survey, step)
+        for output in np.flatnonzero(asked):
             alone = basis(slice(output, output + 1), self._ledger.problem.outputs.size)[0]
             accusation = self._ledger.ask(survey, alone)
             if accusation is not None:
@@ -193,3 +211,8 @@ class Questioning:
         wanted = self._ledger.wanted(survey, step)
         outputs = np.flatnonzero((survey.hides > wanted) & ~survey.aside)
         return None if len(survey.direction) <= _SMALL else self.settle_rows(survey, outputs, wanted)
+
+
+def _coordinates(direction: Vector) -> bytes:
+    """Which coordinates a direction moves."""
+    return (direction != 0).tobytes()

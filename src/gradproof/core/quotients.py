@@ -6,12 +6,13 @@ All sizes come from the dtype (the blocks' `eps`) and from the point: in float32
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 
 import numpy as np
 
 from gradproof.core.investigation import ALL, Investigation
 from gradproof.core.ladder import rungs, stepped
-from gradproof.core.norm import parts
+from gradproof.core.norm import PART, parts
 from gradproof.core.precision import DOUBLE, EVALUATION_ROUND_OFF, HALF_OR_LESS, SHORTEST, least_spacing
 from gradproof.core.problem import OutputChangedError, Problem
 from gradproof.core.space import alike
@@ -37,6 +38,8 @@ class Quotients:
         if half or problem.noise is not None:  # smaller steps drown in round-off
             self.scale = np.maximum(self.scale, inputs.typical(problem.point, least=1.0))
         self.noise = outputs.typical(problem.value)
+        self.only_eps = eps
+        """The spacing of all numbers; None: they differ, and `eps` has that of each coordinate."""
         if eps is None:
             self.eps = np.maximum(inputs.eps, outputs.coarsest_eps)
             self.noise *= EVALUATION_ROUND_OFF * np.maximum(outputs.eps, inputs.finest_eps)
@@ -83,6 +86,16 @@ class Quotients:
             above[part] /= 2.0 * step
             below[part] = mean
         return above, below
+
+    def along_each(self, direction: Vector, rungs: Sequence[int]) -> list[tuple[Vector, Vector]]:
+        """The same for several rungs; of few numbers all at once, which saves a twentieth of a small check."""
+        if max(len(direction), len(self.problem.value)) > PART:
+            return [self.along(direction, rung) for rung in rungs]
+        steps = [2.0**-rung for rung in rungs]
+        values = self.attempt(self._shifted(direction, (*steps, *[-step for step in steps])))
+        above, below, step = values[: len(steps)], values[len(steps) :], np.array(steps)[:, None]
+        quotients, bends = (above - below) / (2.0 * step), (above + below - 2.0 * self.problem.value) / step
+        return [*zip(quotients, bends, strict=True)]
 
     def _shifted(self, direction: Vector, steps: tuple[float, ...]) -> Matrix:
         """The points at these steps along a direction, one row each."""

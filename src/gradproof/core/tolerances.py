@@ -68,6 +68,11 @@ class Tolerances:
         return relative if len(relative) == space.size else alike(space.size, float(relative[0]))
 
     @functools.cached_property
+    def least_rtol(self) -> float:
+        """The smallest relative tolerance of any input."""
+        return float(self.rtol.min())
+
+    @functools.cached_property
     def row_rtol(self) -> Vector:
         """What the precision of an output adds to rtol, where it is lower than double."""
         outputs = self._stencil.problem.outputs

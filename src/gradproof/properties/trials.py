@@ -113,8 +113,9 @@ def _with_rows(investigation: Investigation, rows: Matrix, options: Options) -> 
     probe = RowSum(cotangent, rows, investigation, options)
     # of the other sign than the first cotangent begins with
     same = RowSum(-constant(investigation), rows, investigation, options)
-    watched = investigation.watched_vjp(-large * probe.cotangent, arranged[0])
-    asked = [Question(-large * probe.cotangent, arranged[0], watched.gradient)]
+    opposite = -large * probe.cotangent
+    watched = investigation.watched_vjp(opposite, arranged[0])
+    asked = [Question(opposite, arranged[0], watched.gradient)]
     first = _Answer(probe, -large, watched.gradient)
     answers = [_Answer(probe, 1.0, _ask(investigation, probe.cotangent, layout, asked)) for layout in arranged[1:]]
     expanded = _if_possible(MemoryLayout.EXPANDED, layouts)
@@ -194,8 +195,9 @@ def _with_probe(investigation: Investigation, options: Options) -> Trials:
     (large, small), layouts = _asked(investigation, options)
     v, pullback = investigation.cotangent, investigation.pullback
     first = _if_possible(MemoryLayout.TRANSPOSED, layouts)
-    watched = investigation.watched_vjp(-large * v, first)
-    asked = [Question(-large * v, first, watched.gradient)]
+    opposite = -large * v
+    watched = investigation.watched_vjp(opposite, first)
+    asked = [Question(opposite, first, watched.gradient)]
     exact = _is_multiple(watched.gradient, -large, pullback)
     problem = investigation.problem
     agree = exact or close(

@@ -20,12 +20,11 @@ from gradproof.backends.torch.memory.sharing import memory_of
 from gradproof.backends.torch.memory.watch import Watch, attributes, hand_written, saved_tensors
 from gradproof.backends.torch.tensors.coordinates import build, read
 from gradproof.backends.torch.tensors.frames import Frame
-from gradproof.backends.torch.tensors.leaves import row
+from gradproof.backends.torch.tensors.leaves import space_of
 from gradproof.backends.torch.words import TORCH, cotangent_of
 from gradproof.core.capabilities import MemoryLayout, MemoryWatch, Reference, Side, Watched
 from gradproof.core.investigation import random_probe
 from gradproof.core.problem import NothingToCheckError, OutputChangedError, Problem
-from gradproof.core.space import Space
 from gradproof.core.types import Vector
 
 
@@ -68,7 +67,7 @@ class Run:
         self._positions = positions
         frames = [Frame(tensor) for tensor in self._sources]
         kinds, numbers = [call.kind(i) for i in positions], [call.origins[i] for i in positions]
-        self.inputs = Space(tuple(row(kinds, numbers, [names[i] for i in positions], frames)))
+        self.inputs = space_of(kinds, numbers, [names[i] for i in positions], frames)
         self.point = _joined([read(tensor) for tensor in self._sources])
         copies = _copies(call)
         watch = Watch([(call.label(i), copies[i]) for i in positions])
@@ -80,7 +79,7 @@ class Run:
         self._floating = [i for i, tensor in enumerate(self.tensors) if is_floating(tensor)]
         frames = [Frame(self.tensors[i]) for i in self._floating]
         count = len(self._floating)
-        self.outputs = Space(tuple(row(["output"] * count, self._floating, [""] * count, frames)))
+        self.outputs = space_of(["output"] * count, self._floating, [""] * count, frames)
         self.value = self._read(self.tensors)
 
     def evaluate(self, point: Vector) -> Vector:

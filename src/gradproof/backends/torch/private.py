@@ -180,7 +180,7 @@ def _private_vmap() -> Vmap:
         arguments: Sequence[torch.Tensor],
         single: Collection[int] = (),
     ) -> list[torch.Tensor]:
-        size = next(len(argument) for k, argument in enumerate(arguments) if k not in single)
+        size = next(argument.shape[0] for k, argument in enumerate(arguments) if k not in single)
         level = enter(size, "same")
         try:
             rows = [argument if k in single else add(argument, 0, level) for k, argument in enumerate(arguments)]
@@ -233,7 +233,7 @@ def _private_vmap_derivative() -> VmapDerivative | None:
     def vmap_derivative(
         function: Callable[..., Sequence[torch.Tensor | None]], arguments: Sequence[torch.Tensor]
     ) -> list[torch.Tensor | None]:
-        size = len(arguments[0])
+        size = arguments[0].shape[0]  # torch's `len` takes 2 µs
         level = enter()
         try:
             outputs = function(*[add(argument, 0, level) for argument in arguments])

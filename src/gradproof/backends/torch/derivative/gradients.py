@@ -31,10 +31,14 @@ class Gradients:
         self._point, self._outputs = point, outputs
         self._cotangent, self._cotangents, self._gradients = cotangent, cotangents, gradients
         self.coordinates = point.gather(gradients)
+        self._misshapen: list[Misshapen] | None = None
 
     def misshapen(self) -> list[Misshapen]:
-        """Those that have another form than their inputs."""
-        return misshapen(self._point.space, [leaf.frame for leaf in self._point.leaves], self._gradients)
+        """Those that have another form than their inputs. Two properties ask."""
+        if self._misshapen is None:
+            frames = [leaf.frame for leaf in self._point.leaves]
+            self._misshapen = misshapen(self._point.space, frames, self._gradients)
+        return self._misshapen
 
     def aliased(self) -> list[tuple[Block, str]]:
         """Those that share memory with an input or with another gradient: with which, in words."""

@@ -12,9 +12,8 @@ from gradproof.backends.torch.calls import flatten_outputs, is_floating
 from gradproof.backends.torch.derivative.widening import wide
 from gradproof.backends.torch.tensors.coordinates import read
 from gradproof.backends.torch.tensors.frames import output_frame
-from gradproof.backends.torch.tensors.leaves import row
+from gradproof.backends.torch.tensors.leaves import space_of
 from gradproof.core.problem import OutputChangedError
-from gradproof.core.space import Space
 from gradproof.core.types import Matrix, Vector
 
 NameOutputs = Callable[[list[int]], list[str]]
@@ -45,7 +44,7 @@ class Outputs:
         self.frames = [output_frame(o, masked) for o in self.tensors]
         self._signature = [(o.shape, o.dtype) for o in self.tensors]
         kinds = ["output"] * len(self.chosen)
-        self.space = Space(tuple(row(kinds, self.chosen, names(self.chosen), self.frames)))
+        self.space = space_of(kinds, self.chosen, names(self.chosen), self.frames)
         self.batches = all(frame.batches for frame in self.frames)
         """Whether vmap can carry all of them."""
 

@@ -62,7 +62,7 @@ class Reverse:
     def watched(self, cotangent: Vector, layout: MemoryLayout) -> Watched:
         """The same with a watch on the cotangents, on the inputs and on what hand-written Functions saved."""
         watched = self.graph.ask(lambda outputs: self._watched(outputs, self._arrange(cotangent, layout)), watched=True)
-        return watched._replace(overwritten=tuple(dict.fromkeys((*watched.overwritten, *self.graph.consumed()))))
+        return watched.and_also(self.graph.consumed())
 
     def _watched(self, outputs: Sequence[torch.Tensor], cotangents: Sequence[torch.Tensor]) -> Watched:
         anew = self.graph.anew  # then the function itself may have written to its inputs

@@ -32,7 +32,7 @@ _ENGINE = {Path(private.__file__), Path(pull.__code__.co_filename)}
 
 def first_outputs(call: Call) -> list[torch.Tensor]:
     """The outputs of a call that have a graph; what the call does to its inputs is undone."""
-    leaves = find_leaves(call, masked=True)
+    leaves, _ = find_leaves(call, masked=True)
     try:
         return connected(call())
     finally:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -27,6 +28,19 @@ from gradproof.core.types import Indices, Vector
 
 _SPECIFIED, _UNSPECIFIED = "specified", "unspecified"
 _PLACES = "_gradproof_places"
+
+
+class BlockKind(NamedTuple):
+    """What a block is, apart from its name and where it lies."""
+
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+    elements: Elements | None
+
+    def block(self, kind: str, index: int, name: str, start: int) -> Block:
+        """Such a block, the first coordinate of which is `start`."""
+        dtype = self.dtype
+        return Block(kind, index, name, self.shape, 1 + dtype.is_complex, start, resolution(dtype), self.elements)
 
 
 class Frame:
@@ -53,10 +67,12 @@ class Frame:
 
     def block(self, kind: str, index: int, name: str, start: int) -> Block:
         """The block of these coordinates, the first of which is `start`."""
-        model = self.model
-        return Block(
-            kind, index, name, self.shape, 1 + model.is_complex(), start, resolution(model.dtype), self.elements
-        )
+        return self.kind.block(kind, index, name, start)
+
+    @property
+    def kind(self) -> BlockKind:
+        """What a block of these coordinates is, wherever it lies."""
+        return BlockKind(self.shape, self.model.dtype, self.elements)
 
     def mismatch(self, tensor: torch.Tensor) -> tuple[Form, Form] | None:
         """The form that a gradient should have and the one it has, if they differ."""

@@ -10,7 +10,7 @@ import torch
 from gradproof.backends.calls import Call
 from gradproof.backends.torch.tensors.coordinates import build, build_batch
 from gradproof.backends.torch.tensors.leaves import Leaf, StandIn, find_leaves, move_together
-from gradproof.core.space import Block, Space
+from gradproof.core.space import Block
 from gradproof.core.types import Matrix, Vector
 
 
@@ -19,10 +19,9 @@ class Point:
 
     def __init__(self, call: Call, masked: bool) -> None:
         """`masked` leaves out what sparse tensors do not specify."""
-        self.leaves = find_leaves(call, masked)
+        self.leaves, self.space = find_leaves(call, masked)
         self.tensors = [leaf.tensor for leaf in self.leaves]
-        self.blocks = tuple([leaf.block for leaf in self.leaves])
-        self.space = Space(self.blocks)
+        self.blocks = self.space.blocks
         self.coordinates = np.concatenate([leaf.base for leaf in self.leaves]) if self.leaves else np.empty(0)
         self.moves_together = move_together(self.leaves)
         """Moving one input moves another: a tangent of one of them is not the derivative of moving it."""
