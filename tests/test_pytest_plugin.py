@@ -119,7 +119,7 @@ def test_the_reports_of_a_run_are_collected(tmp_path: Path, workers: tuple[str, 
     run = Run(tmp_path, *out, *workers)
     assert run.code == 0, run.output
     assert "HTML report of 9 checks, 2 without a pass: deep/run.html" in run.output
-    reports = load_run((tmp_path / "run.json").read_text(encoding="utf-8"))
+    reports = load_run((tmp_path / "run.json").read_text(encoding="utf-8")).reports
     names = [name for name, _ in reports]
     assert names == sorted(names)
     assert sum("test_right" in name for name in names) == 5

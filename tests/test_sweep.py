@@ -244,7 +244,7 @@ def test_a_sweep_is_written_as_one_document(tmp_path: Path) -> None:
     from gradproof.render.json import load_run
 
     report = sweep(draw, blockwise, block=BLOCK, strides="contiguous")
-    assert [name for name, _ in load_run(report.to_json())] == [case.name for case in report.cases]
+    assert [name for name, _ in load_run(report.to_json()).reports] == [case.name for case in report.cases]
     pytest.importorskip("jinja2")
     report.to_html(tmp_path / "sweep.html")
     assert "size 5" in (tmp_path / "sweep.html").read_text()
