@@ -59,11 +59,11 @@ class UnseenWarning(UserWarning):
 
 
 class GradcheckError(TorchGradcheckError):
-    """The derivative is wrong. `findings` says where; an `except` for torch's own class catches this too."""
+    """The derivative of `subject` is wrong; `findings` says where. An `except` for torch's own class catches this."""
 
-    def __init__(self, message: str, findings: Sequence[Finding] = ()) -> None:
+    def __init__(self, message: str, findings: Sequence[Finding] = (), subject: str = "") -> None:
         super().__init__(message)
-        self.findings = tuple(findings)
+        self.findings, self.subject = tuple(findings), subject
 
 
 def gradcheck(
@@ -143,7 +143,7 @@ def _decide(
     fatal = [finding for finding in round_.findings if _is_fatal(finding)]
     if fatal and raise_exception:
         reasons = list(dict.fromkeys([*explain(round_), *fatal]))
-        raise GradcheckError("\n".join(map(_told, reasons)), reasons) from fatal[0].cause
+        raise GradcheckError("\n".join(map(_told, reasons)), reasons, name_of(func)) from fatal[0].cause
     return not fatal
 
 
