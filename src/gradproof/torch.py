@@ -28,6 +28,7 @@ from gradproof.core.options import Options, Strategy, spacing_of
 from gradproof.core.problem import Mode, Problem
 from gradproof.core.status import Status
 from gradproof.engine import Request, conclude, examine, explain, name_of, observers
+from gradproof.names import PropertyName
 from gradproof.properties import DEFAULT, known_properties
 from gradproof.results.finding import Finding
 from gradproof.results.report import Report
@@ -302,7 +303,7 @@ def compare(
     atol: float | None = None,
     rtol: float | None = None,
     precision: Any = None,
-    allow: str | Iterable[str] = (),
+    allow: PropertyName | Iterable[PropertyName] = (),
     seed: int = 0,
 ) -> Report:
     """Outputs and gradients of `func`, a kernel, against those of `reference` at the same inputs.
