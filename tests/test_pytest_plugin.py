@@ -519,7 +519,9 @@ def test_a_run_is_compared_with_an_earlier_one(tmp_path: Path) -> None:
     assert "newly wrong: test_baseline.py::test_breaks: FAIL: square, output 0, element [" in late.output
     assert "fixed: test_baseline.py::test_is_fixed: same" in late.output
     same = Run(tmp_path, "--gradproof-baseline", "old.json", "-n", "1")
-    assert "nothing is newly wrong, fixed or slower" in same.output
+    assert "baseline: 4 checks in both runs, 0 new, 0 no longer there" in same.output
+    assert "newly wrong" not in same.output.replace("nothing is newly wrong", "")
+    assert "fixed: " not in same.output
 
 
 @pytest.mark.parametrize(("text", "message"), [(None, "No such file"), ("{}", "not a document of gradproof")])
@@ -541,7 +543,9 @@ def test_slower_is_told_by_evaluations_and_by_time() -> None:
         return gradproof_run.Run((gradproof_run.Checked("t", samples.report(*findings, cost=cost)),))
 
     assert compared(run(10, 0.1), run(20, 0.1)).slower
-    assert compared(run(10, 0.1), run(10, 1.0)).slower
+    assert compared(run(10, 0.1), run(10, 1.5)).slower
+    assert "nothing is newly wrong, fixed or slower" in [*compared(run(10, 0.1), run(10, 0.2)).lines()][1]
+    assert "10 to 20 evaluations" in [*compared(run(10, 0.1), run(20, 0.1)).lines()][1]
     assert not compared(run(10, 0.1), run(11, 0.25)).slower
     assert not compared(run(10, 0.1), run(100, 0.1, samples.wrong_jacobian())).slower, "a failure costs more"
 

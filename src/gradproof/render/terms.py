@@ -20,6 +20,6 @@ TERMS: dict[str, str] = {
     "WRONG": "Some entries differ by more than is allowed.",
     "KINK": "There is no derivative at this point; the value lies between those of the two sides.",
     "RAISED": "Code of the user's raised an exception.",
-    "NOT SETTLED": "Nothing was found in this pair, but the search ended early, so it is not known to be right.",
+    "NOT SETTLED": "Nothing was found here, but the comparison ended early or had no entries: not known to be right.",
 }
 """Every term and its meaning, in the order in which a reader meets them."""

@@ -11,7 +11,7 @@ from gradproof.results.run import Checked, Run
 
 # A check is slower from this much more evaluations on, which are the same on every machine, or from this much more
 # time on, where that is not too little to tell.
-_MORE_EVALUATIONS, _MORE_SECONDS, _LEAST_SECONDS = 1.2, 2.0, 0.5
+_MORE_EVALUATIONS, _MORE_SECONDS, _LEAST_SECONDS = 1.2, 2.0, 1.0
 
 Key = tuple[str, str, int]
 

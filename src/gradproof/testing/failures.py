@@ -25,7 +25,7 @@ def explain(longrepr: Any, excinfo: Any) -> None:
         longrepr.reprcrash.message = line
         return
     for report in asserted_reports(error, last):
-        longrepr.reprcrash.message = repr(report).removeprefix("<").removesuffix(">")
+        longrepr.reprcrash.message = repr(report).partition(" ")[2].removesuffix(">")
         longrepr.addsection("gradproof", str(report))
 
 
