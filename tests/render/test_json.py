@@ -200,7 +200,7 @@ def test_a_certificate_names_blocks_by_their_numbers() -> None:
 
 
 def test_an_earlier_version_is_named_with_what_to_do() -> None:
-    with pytest.raises(ValueError, match=r"gradproof\.report/1.*gradproof\.report/2.*run the check again"):
+    with pytest.raises(ValueError, match=r"gradproof\.report/1.*gradproof\.report/3.*run the check again"):
         Report.from_json(changed(schema="gradproof.report/1"))
     run = json.loads(dump_run([("f", samples.report())]))
     for old in ({**run, "schema": "gradproof.run/1"}, {**run, "reports": [{"name": "f", "report": {"schema": "x"}}]}):

@@ -26,7 +26,7 @@ from gradproof.results.finding import Finding
 from gradproof.results.report import Report
 from gradproof.results.run import Checked, Crash, Run
 
-REPORT = "gradproof.report/2"
+REPORT = "gradproof.report/3"
 RUN = "gradproof.run/3"
 _SPECIAL = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 # What a document says besides the fields of a dataclass: it follows from them.
