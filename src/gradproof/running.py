@@ -51,12 +51,13 @@ def _results(target: str, options: Mapping[str, Any], share: int, shares: int) -
     """The results of every `shares`-th case, from number `share` on."""
     for number, case in enumerate(find_cases(target)):
         if number % shares == share:
-            yield case if isinstance(case, Crash) else _result(case, options)
+            yield case if isinstance(case, Crash) else result_of(case, options)
 
 
-def _result(case: Case, options: Mapping[str, Any]) -> Result:
+def result_of(case: Case, options: Mapping[str, Any]) -> Result:
+    """Check one case; what it says of its own goes before the options of all."""
     try:
-        return Checked(case.name, check(case.func, case.inputs, case.kwargs, **options))
+        return Checked(case.name, check(case.func, case.inputs, case.kwargs, **{**options, **case.options}))
     except (TypeError, ValueError) as error:
         if _is_ours(error):  # check refuses a call that it cannot make sense of
             return Refusal(case.name, str(error))

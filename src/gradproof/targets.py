@@ -1,6 +1,7 @@
 """What `gradproof check` is asked to check: `module_or_file:target`, resolved to named cases.
 
-A case is `(func, inputs)` or `(func, inputs, kwargs)`. A target is a case, a function without parameters that returns
+A case is `(func, inputs)`, `(func, inputs, kwargs)` or `(func, inputs, kwargs, options)`, where the options are those of
+`gradproof.check` for this case alone. A target is a case, a function without parameters that returns
 one, or a list, a dictionary or a generator of either. Without a target, every `case_*` of the module is one.
 """
 
@@ -34,20 +35,27 @@ class Case:
     func: Callable[..., Any]
     inputs: Any
     kwargs: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    options: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
 def find_cases(target: str) -> list[Case | Crash]:
     """The cases that a target names; `TargetError` if there is none. Where making a case raises, there is its crash."""
+    found = [*cases_of(target)]
+    if not found:
+        raise TargetError(f"{target} has no cases: name a target, or functions {_PREFIX}*")
+    return found
+
+
+def cases_of(target: str) -> Iterator[Case | Crash]:
+    """The cases that a target names, each made when it is asked for."""
     path, separator, name = _split(target)
     module = _load(path)
     if separator:
         named = [(name, _attribute(module, name, path))]
     else:
         named = [(key, value) for key, value in vars(module).items() if key.startswith(_PREFIX)]
-    found = [case for key, value in named for case in _cases(key, value)]
-    if not found:
-        raise TargetError(f"{target} has no cases: name a target, or functions {_PREFIX}*")
-    return found
+    for key, value in named:
+        yield from _cases(key, value)
 
 
 def _split(target: str) -> tuple[str, str, str]:
@@ -161,8 +169,8 @@ def crash_of(name: str, error: BaseException) -> Crash:
 
 
 def _case(name: str, parts: tuple[Any, ...]) -> Case:
-    if len(parts) not in (2, 3) or (len(parts) == 3 and not isinstance(parts[2], Mapping)):
-        raise TargetError(f"{name} is no case: expected (func, inputs) or (func, inputs, kwargs)")
+    if not 2 <= len(parts) <= 4 or not all(isinstance(part, Mapping) for part in parts[2:]):
+        raise TargetError(f"{name} is no case: expected (func, inputs), and at most kwargs and options as dictionaries")
     return Case(name, *parts)
 
 
