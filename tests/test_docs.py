@@ -52,10 +52,20 @@ def test_the_examples_of_a_page_run(page: str, tmp_path: Path, monkeypatch: pyte
         exec(compile(example, page, "exec"), names)
     for name, value in [*names.items()]:
         if name.startswith("test_"):
-            asked = inspect.signature(value).parameters
-            assert set(asked) <= {"gradproof", "gradproof_check"}, "a fixture that this test does not know"
-            with contextlib.suppress(gradproof.CheckFailedError):
-                value(**dict.fromkeys(asked, checked))
+            for arguments in _arguments_of(value):
+                with contextlib.suppress(gradproof.CheckFailedError):
+                    value(**arguments)
+
+
+def _arguments_of(test: Any) -> list[dict[str, Any]]:
+    """What pytest would call a test with: the fixture of the plugin, and each of its parameters."""
+    given = [(mark.args[0], mark.args[1]) for mark in getattr(test, "pytestmark", ()) if mark.name == "parametrize"]
+    fixtures = set(inspect.signature(test).parameters) - {name for name, _ in given}
+    assert fixtures <= {"gradproof", "gradproof_check"}, "a fixture that this test does not know"
+    calls = [dict.fromkeys(fixtures, checked)]
+    for name, values in given:
+        calls = [{**call, name: value} for call in calls for value in values]
+    return calls
 
 
 def checked(*arguments: Any, **options: Any) -> gradproof.Report:

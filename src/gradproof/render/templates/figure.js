@@ -11,7 +11,10 @@
     return node;
   };
   const known = (value) => value !== null && value !== undefined;
-  const short = (value, digits = 6) => String(Number(value.toPrecision(digits))).replace("-", "\u2212");
+  const short = (value, digits = 6) => {
+    const number = Number(value.toPrecision(digits)), size = Math.abs(number);
+    return (size >= 1e6 || (size && size < 1e-4) ? number.toExponential().replace("e+", "e") : String(number)).replaceAll("-", "\u2212");
+  };
 
   // Round numbers between two ends, about `count` of them; whole ones if they are indices.
   const linearTicks = ([low, high], count, whole) => {
@@ -281,7 +284,6 @@
         from = { x, y };
         this.canvas.setPointerCapture(event.pointerId);
         event.preventDefault();
-        this.canvas.focus({ preventScroll: true });
       });
       this.canvas.addEventListener("pointerup", () => {
         const area = from && from.area;
