@@ -237,7 +237,7 @@ def test_without_the_extra_it_says_what_to_install(
     module: Path, command: list[str], begins: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A check says so before the work; the demonstration shows its text all the same."""
-    html._environment.cache_clear()
+    html.environment.cache_clear()
     monkeypatch.setitem(sys.modules, "jinja2", None)
     done = run(*command, "--html", "out.html")
     assert done.exit_code == 2

@@ -18,6 +18,7 @@ import typer
 from gradproof import __version__
 from gradproof.render.html import require_html, write_html
 from gradproof.render.json import dump_run, load_run
+from gradproof.render.suite import watched, write_page
 from gradproof.render.terminal import show as show_report
 from gradproof.render.text import printable
 from gradproof.results.report import Verdict
@@ -26,7 +27,7 @@ from gradproof.running import Refusal, run_cases
 from gradproof.targets import TargetError
 
 EXIT_CODES = {Verdict.PASS: 0, Verdict.FAIL: 1, Verdict.INCONCLUSIVE: 3}
-_USAGE, _RAISED = 2, 4
+_USAGE, _RAISED, _STOPPED = 2, 4, 130
 
 app = typer.Typer(
     help="Is this hand-written derivative right, and if not, which element is wrong?",
@@ -101,6 +102,65 @@ def check_command(
     except TargetError as error:
         _refuse(str(error), error.__cause__)
     _deliver(outcome.run, json, html, only_wrong, outcome.refusals)
+
+
+@app.command("suite")
+def suite_command(
+    paths: Annotated[list[str], typer.Argument(help="Files, folders, or file.py:target; every case_* in them.")],
+    results: Annotated[
+        Path, typer.Option("--results", help="Lines of JSON, written as cases finish.", dir_okay=False)
+    ] = Path("gradproof-suite.jsonl"),
+    html: Html = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with what is not in --results yet.")] = False,
+    baseline: Annotated[
+        Path | None, typer.Option(help="The --results of an earlier run, to compare with.", exists=True, dir_okay=False)
+    ] = None,
+    workers: Annotated[int, typer.Option("--workers", "-w", min=1, help="Processes on this machine.")] = 1,
+    scheduler: Annotated[str | None, typer.Option(help="The address of a Dask scheduler.")] = None,
+    seconds: Annotated[float | None, typer.Option(help="Budget of each check.")] = None,
+    case_timeout: Annotated[float, typer.Option(help="Seconds after which a case counts as lost.")] = 600.0,
+    strategy: Annotated[str, typer.Option(help="auto, probes or entries.")] = "auto",
+    order: Annotated[int, typer.Option(help="2: the second derivative too.")] = 1,
+    seed: Annotated[int, typer.Option(help="Seed of the probes.")] = 0,
+) -> None:
+    """Check thousands of cases, here or on workers; a run that was stopped goes on with --resume."""
+    from gradproof.results.suite import Row, summary
+    from gradproof.suites import Journal, Suite, collect, dask, processes
+
+    _require_writable(html)
+    journal = Journal(results)
+    options = {"strategy": strategy, "order": order, "seed": seed, "budget": seconds}
+    try:
+        before = None if baseline is None else Journal(baseline).rows()
+        done = journal.rows() if resume else {}
+        cases = collect(paths)
+    except (TargetError, ValueError) as error:
+        _refuse(str(error), error.__cause__)
+    if not resume:
+        journal.begin()
+    names = {case.name for case in cases}
+    rows: list[Row] = [row for row in done.values() if row.case in names]
+    suite = Suite([case for case in cases if case.name not in done], options, case_timeout)
+    try:
+        if scheduler is not None:
+            found = suite.on(*dask(scheduler))
+        else:
+            found = suite.here() if workers == 1 else suite.on(processes(workers), workers)
+    except (ImportError, OSError) as error:
+        _refuse(f"--scheduler {scheduler}: {error}")
+    stopped = False
+    try:
+        rows += watched(journal.write(found), len(cases), rows)
+    except KeyboardInterrupt:
+        stopped = True
+        rows = [*journal.rows().values()]
+    if html is not None:
+        write_page(html, rows, before)
+        typer.echo(f"HTML report: {html}")
+    typer.echo(summary(rows) + (f"; stopped, {len(cases) - len(rows)} left: go on with --resume" if stopped else ""))
+    words = {row.word for row in rows}
+    codes = {"FAIL": 1, "RAISED": _RAISED, "REFUSED": _USAGE, "LOST": 3, "INCONCLUSIVE": 3}
+    raise typer.Exit(_STOPPED if stopped else next((code for word, code in codes.items() if word in words), 0))
 
 
 @app.command("show")

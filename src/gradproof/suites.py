@@ -1,13 +1,14 @@
 """Thousands of cases: collected by name, run here or by somebody's workers, written down as they finish.
 
-Functions cannot be sent, but the files that make them are everywhere where the suite is: a worker is told a file and the
-numbers of cases, and makes them itself. It goes through a file once, however many chunks of it it is given. What a chunk
-came to is written as lines of JSON at once, so that a run that was killed goes on where it ended.
+Functions cannot be sent, but the files that make them are there for every worker: it is told a file and the numbers of
+cases, and makes them itself. It goes through a file once, however many chunks of it there are. What a chunk came to is
+written as lines of JSON at once, so that a run that was killed goes on where it ended.
 """
 
 from __future__ import annotations
 
 import functools
+import importlib
 import itertools
 import json
 import math
@@ -30,6 +31,8 @@ _CHUNK = 0.5
 """Seconds that a chunk of cases should take."""
 _MOST = 256
 """Cases in a chunk at most."""
+_TRIES = 2
+"""How often a case is tried by itself after its worker was lost."""
 _AHEAD = 2
 """Chunks that wait for each worker."""
 
@@ -44,10 +47,10 @@ class Named(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Cases of one target, by their numbers; `again` says that it was tried before."""
+    """Cases of one target, by their numbers; `alone` counts the tries without others that could have ended the worker."""
 
     cases: tuple[Named, ...]
-    again: bool = False
+    alone: int = 0
 
 
 # which cases there are
@@ -169,7 +172,7 @@ class Suite:
         running: dict[Future[list[Row]], tuple[Chunk, float]] = {}
         try:
             while self._waiting or self._retries or running:
-                while (self._waiting or self._retries) and len(running) < _AHEAD * workers:
+                while self._may_send(running, workers):
                     chunk = self._retries.popleft() if self._retries else self._next(workers)
                     try:
                         future: Future[list[Row]] = pool.submit(run_chunk, chunk.cases, self._options)
@@ -186,12 +189,19 @@ class Suite:
                 if late:
                     yield from self._given_up(late, running)
                     pool = self._replaced(pool, executor)
-                    self._retries.extend(Chunk(chunk.cases) for chunk, _ in running.values())
+                    self._retries.extend(chunk for chunk, _ in running.values())
                     running.clear()
         finally:
             for future in running:
                 future.cancel()
             _stop(pool)
+
+    def _may_send(self, running: Mapping[Any, Any], workers: int) -> bool:
+        """A case that is tried again is alone: what ends its worker may take others along once, not twice."""
+        if self._retries:
+            return not running
+        alone = any(chunk.alone for chunk, _ in running.values())
+        return bool(self._waiting) and not alone and len(running) < _AHEAD * workers
 
     def _next(self, workers: int) -> Chunk:
         """The next cases, of one target: about so many as take half a second."""
@@ -215,15 +225,15 @@ class Suite:
         yield from rows
 
     def _lost(self, chunk: Chunk, why: str) -> Iterator[Row]:
-        """Once more, each case by itself: so the one that ends its worker takes no other along."""
-        if not chunk.again:
-            self._retries.extend(Chunk((case,), again=True) for case in chunk.cases)
+        """Again, each case by itself, and twice if need be: the one that ends its worker takes no other along."""
+        if chunk.alone < _TRIES:
+            self._retries.extend(Chunk((case,), chunk.alone + 1) for case in chunk.cases)
         else:
             yield from (Row(case.name, "LOST", f"no worker lived to check it ({why})") for case in chunk.cases)
 
     def _is_late(self, chunk: Chunk, since: float, running: Mapping[Any, Any]) -> bool:
         """Chunks wait for one another: so many times as long as there are."""
-        return time.monotonic() - since > self._timeout * len(chunk.cases) * max(1, _AHEAD)
+        return time.monotonic() - since > self._timeout * len(chunk.cases) * (1 if len(running) == 1 else _AHEAD)
 
     def _given_up(self, late: Sequence[Any], running: dict[Any, tuple[Chunk, float]]) -> Iterator[Row]:
         for future in late:
@@ -239,8 +249,11 @@ class Suite:
 
 def _stop(pool: Executor) -> None:
     """Do not wait for what hangs."""
-    processes = [*(getattr(pool, "_processes", None) or {}).values()]
-    pool.shutdown(wait=False, cancel_futures=True)
+    processes: list[Any] = [*(getattr(pool, "_processes", None) or {}).values()]
+    if processes:
+        pool.shutdown(wait=False, cancel_futures=True)
+    else:  # Dask's takes no other argument
+        pool.shutdown(wait=False)
     for process in processes:
         process.terminate()
 
@@ -248,6 +261,19 @@ def _stop(pool: Executor) -> None:
 def processes(workers: int) -> Callable[[], Executor]:
     """Makes pools of so many processes."""
     return lambda: ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn"))
+
+
+def dask(address: str) -> tuple[Callable[[], Executor], int]:
+    """Makes executors of a Dask cluster, and how many threads its workers have."""
+    try:
+        distributed: Any = importlib.import_module("distributed")
+    except ImportError as error:
+        raise ImportError("a Dask scheduler needs the package distributed: pip install distributed") from error
+    client = distributed.Client(address, timeout="10s")
+    workers = sum(client.nthreads().values())
+    if not workers:
+        raise OSError(f"the scheduler at {address} has no workers")
+    return (lambda: client.get_executor(pure=False)), workers
 
 
 # the file

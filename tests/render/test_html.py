@@ -156,7 +156,7 @@ def test_it_is_written_to_a_file(tmp_path: Path) -> None:
 
 def test_what_is_missing_is_named_with_the_extra(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(sys.modules, "jinja2", None)
-    html._environment.cache_clear()
+    html.environment.cache_clear()
     with pytest.raises(ImportError, match=r"gradproof\[html\]"):
         report(wrong_jacobian()).to_html(tmp_path / "report.html")
 

@@ -29,7 +29,7 @@ def write_html(path: str | PathLike[str], reports: Run | Iterable[tuple[str, Rep
 
 def require_html() -> None:
     """Raise `ImportError`, with the extra to install, unless a page can be rendered."""
-    _environment()
+    environment()
 
 
 def render(reports: Run | Iterable[tuple[str, Report]]) -> str:
@@ -37,7 +37,7 @@ def render(reports: Run | Iterable[tuple[str, Report]]) -> str:
     run = Run.of(reports)
     listed = shown(run)
     single = listed[0] if len(listed) == 1 and not run.crashes else None
-    return _environment().get_template("page.html.j2").render(
+    return environment().get_template("page.html.j2").render(
         reports=listed,
         single=single,
         crashes=run.crashes,
@@ -47,10 +47,10 @@ def render(reports: Run | Iterable[tuple[str, Report]]) -> str:
         any_torch=any(each.torch for each in run.checks),
         terms=TERMS,
         few=_FEW,
-        style=_asset("style.css"),
-        script=_asset("script.js"),
+        style=asset("style.css"),
+        script=asset("script.js"),
         pictures=any(map(_has_pictures, listed)),
-        figure_script=_asset("figure.js"),
+        figure_script=asset("figure.js"),
     )  # fmt: skip
 
 
@@ -71,7 +71,7 @@ def overall(reports: Iterable[Report]) -> Verdict:
 
 
 @functools.cache
-def _environment() -> Environment:
+def environment() -> Environment:
     try:
         from jinja2 import Environment, FileSystemLoader, StrictUndefined
     except ImportError as error:
@@ -103,7 +103,7 @@ def _lines(text: str) -> Any:
     return Markup("\n").join(escape(printable(line)) for line in text.splitlines())
 
 
-def _asset(name: str) -> Any:
+def asset(name: str) -> Any:
     from markupsafe import Markup
 
     return Markup((_TEMPLATES / name).read_text(encoding="utf-8"))  # our own file
