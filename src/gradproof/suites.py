@@ -47,7 +47,7 @@ class Named(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Cases of one target, by their numbers; `alone` counts the tries without others that could have ended the worker."""
+    """Cases of one target; `alone` counts the tries without others that could have ended the worker."""
 
     cases: tuple[Named, ...]
     alone: int = 0
