@@ -10,14 +10,13 @@ import sys
 from collections.abc import Callable, Generator, Mapping
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
     from gradproof import Report
-
-__all__ = ["GradproofCheck"]
+    from gradproof.testing import GradproofCheck
 
 _PATHS = {
     "html": "write all gradproof reports of the run into an HTML file",
@@ -28,17 +27,6 @@ _SWITCHES = {
     "patch_torch": "run every call of torch.autograd.gradcheck and gradgradcheck through gradproof",
     "compare_torch": "the same, and run torch's own too: show where the verdicts differ, and both times",
 }
-
-
-class GradproofCheck(Protocol):
-    """The type of the fixtures `gradproof` and `gradproof_check`.
-
-    `options` are those of `gradproof.check`. The test fails, with the report, unless the verdict is PASS.
-    """
-
-    def __call__(
-        self, func: Callable[..., Any], inputs: Any, kwargs: Mapping[str, Any] | None = None, **options: Any
-    ) -> Report: ...
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -551,10 +551,13 @@ def test_slower_is_told_by_evaluations_and_by_time() -> None:
 
 
 def test_the_type_of_the_fixture_is_exported() -> None:
-    import gradproof_pytest
+    import inspect
 
-    assert gradproof_pytest.__all__ == ["GradproofCheck"]
-    assert gradproof_pytest.GradproofCheck.__doc__
+    import gradproof_pytest
+    from gradproof.testing import GradproofCheck
+
+    asked = inspect.signature(GradproofCheck.__call__).parameters
+    assert [*asked][1:] == [*inspect.signature(gradproof_pytest._asserting(None)).parameters]  # type: ignore[arg-type]
 
 
 def seconds_to_import(module: str) -> tuple[float, set[str]]:

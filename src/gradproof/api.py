@@ -32,7 +32,7 @@ def check(
     seed: int = 0,
     budget: float | None = None,
     wrt: str | int | Iterable[str | int] | None = None,
-    properties: Iterable[PropertyName] | None = None,
+    properties: PropertyName | Iterable[PropertyName] | None = None,
     allow: PropertyName | Iterable[PropertyName] = (),
     precision: Any = None,
     intended: Callable[..., Any] | None = None,
@@ -191,7 +191,7 @@ def _named_modes(modes: str | Iterable[str] | None) -> tuple[Mode, ...]:
     return tuple(mode for mode in Mode if mode.value in names)
 
 
-def _named_properties(properties: Iterable[str]) -> frozenset[str]:
+def _named_properties(properties: str | Iterable[str]) -> frozenset[str]:
     names = known_properties(properties, "properties")
     if not names:
         raise ValueError(f"properties is empty: choose from {list(PROPERTIES)}")

@@ -349,5 +349,37 @@ def test_a_page_of_many_large_maps_stays_below_600_kb_and_says_what_it_left_out(
     text = html.render([("f", report(*findings, exhibits=()))])
     assert len(text.encode()) < 600_000
     drawn = text.count('<figure class="plot"')
-    assert 10 < drawn < 40
+    assert 8 < drawn < 40
     assert text.count("of this finding left out to keep the page small") == 40 - drawn
+
+
+def many_findings(count: int) -> Report:
+    """A report with a wrong pair for each of many inputs."""
+    blocks = [replace(samples.X, index=k, name=f"layers.{k}.weight") for k in range(count)]
+    findings: list[Finding] = []
+    for block in blocks:
+        places = [(samples.entry(row, row), Space((block,)).place(row)) for row in range(4)]
+        entries = [replace(at, input=place, analytic=1000.0 + block.index) for at, place in places]
+        findings.append(wrong_jacobian(*entries, hint="the sign is wrong"))
+    return report(*findings, inputs=tuple(blocks), exhibits=())
+
+
+def test_of_hundreds_of_findings_the_worst_are_whole_and_the_least_have_a_title() -> None:
+    made = many_findings(250)
+    text = html.render([("f", made)])
+    assert len(text.encode()) < 600_000
+    page_ = Page(text)
+    assert "findings, the least, there is only the title, to keep the page small" in page_.text
+    anchors = [str(attributes["id"]) for _, attributes in page_.tags if "finding-" in str(attributes.get("id"))]
+    assert len(anchors) == 250, "each can be linked to"
+    titled = [attributes for _, attributes in page_.tags if attributes.get("class") == "card titled"]
+    assert 100 < len(titled) < 250
+    first = text.index('id="finding-1"')
+    assert text.index("layers.249.weight", first) < text.index("layers.0.weight", first), "the worst comes first"
+
+
+def test_a_run_of_hundreds_of_tests_stays_small() -> None:
+    run = Run(tuple(Checked(f"tests/test_a.py::test_b[{k}]", report()) for k in range(250)))
+    text = html.render(run)
+    assert len(text.encode()) < 600_000
+    assert text.count("What this check could see</h") == 250

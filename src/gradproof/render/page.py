@@ -1,7 +1,7 @@
 """What a page shows, in its order: reports, groups of findings with one cause, their figures and anchors.
 
-Figures have a share of the page that they may take: the worst findings get theirs first, and where the share ends, the
-page says so. So a page stays small, however many large maps a run has.
+Tables and figures have a share of the page that they may take: the worst findings get theirs first, and where the share
+ends, the page says so. So a page stays small, however many findings and large maps a run has.
 """
 
 from __future__ import annotations
@@ -15,11 +15,17 @@ from gradproof.render.groups import excess_of, groups_of
 from gradproof.render.maps import finding_maps
 from gradproof.results.exhibits import Exhibit
 from gradproof.results.finding import Finding
+from gradproof.results.pairs import Pair
 from gradproof.results.report import Report
 from gradproof.results.run import Checked, Run
 
-# Characters that the figures of a page may take: their page stays below 600 kB.
-_SHARE = 350_000
+# What a page is to stay below, in characters; and what is there in any case: the page itself, each check, each pair of
+# an output and an input, the title of each finding.
+_MOST, _PAGE, _CHECK, _PAIR, _TITLE = 590_000, 60_000, 1_900, 650, 600
+# The table of a finding's entries: itself, and each row.
+_TABLE, _ROW = 1_500, 450
+# From so many checks on, those that pass have no table of their pairs.
+_MANY = 50
 # Up to so many reports that do not pass are open from the start.
 _FEW = 3
 
@@ -34,7 +40,10 @@ class ShownExhibit:
 
 @dataclass(frozen=True, slots=True)
 class ShownFinding:
-    """A finding with its figures; `left_out` counts those that there was no room for."""
+    """A finding with its figures; `left_out` counts those that there was no room for.
+
+    One that is not `whole` is there by its title only: there was no room for its entries.
+    """
 
     finding: Finding
     anchor: str
@@ -43,6 +52,7 @@ class ShownFinding:
     maps: tuple[Figure, ...]
     exhibits: tuple[ShownExhibit, ...]
     left_out: int
+    whole: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +75,17 @@ class ShownReport:
     checked: Checked
     anchor: str
     groups: tuple[ShownGroup, ...]
+    pairs: tuple[Pair, ...]
     open: bool
 
     @property
     def report(self) -> Report:
         return self.checked.report
+
+    @property
+    def shortened(self) -> int:
+        """How many of the findings are there by their titles only."""
+        return sum(not finding.whole for group in self.groups for finding in group.findings)
 
     @property
     def cause(self) -> str:
@@ -81,16 +97,18 @@ class ShownReport:
 
 
 class _Room:
-    """What is left of the share of figures."""
+    """What is left of the share of tables and figures."""
 
     def __init__(self, characters: int) -> None:
         self._left = characters
 
-    def take(self, figure: Figure) -> bool:
-        needed = len(json.dumps(figure.data)) + len(figure.description)
-        if needed > self._left:
+    def draw(self, figure: Figure) -> bool:
+        return self.take(len(json.dumps(figure.data)) + 2 * len(figure.description) + 700)
+
+    def take(self, characters: int) -> bool:
+        if characters > self._left:
             return False
-        self._left -= needed
+        self._left -= characters
         return True
 
 
@@ -98,41 +116,60 @@ def shown(run: Run) -> list[ShownReport]:
     """The reports of a run as a page shows them: those that fail first."""
     ordered = sorted(run.checks, key=lambda each: each.rank) if len(run.checks) > 1 else list(run.checks)
     few = sum(each.word == "FAIL" for each in ordered) <= _FEW
-    room = _Room(_SHARE)
+    pairs = [() if len(ordered) > _MANY and each.report else each.report.pairs for each in ordered]
+    findings = sum(len(each.report.findings) for each in ordered)
+    room = _Room(_MOST - _PAGE - _CHECK * len(ordered) - _PAIR * sum(map(len, pairs)) - _TITLE * findings)
+    plans = [_planned(each.report, room) for each in ordered]  # all tables before the first figure
     return [
         ShownReport(
             each,
             f"report-{number}",
-            _groups(each.report, f"report-{number}-" if len(ordered) > 1 else "", room),
+            _groups(each.report, plan, f"report-{number}-" if len(ordered) > 1 else "", room),
+            listed,
             few and each.word == "FAIL",
         )
-        for number, each in enumerate(ordered, 1)
+        for number, (each, plan, listed) in enumerate(zip(ordered, plans, pairs, strict=True), 1)
     ]
 
 
-def _groups(report: Report, prefix: str, room: _Room) -> tuple[ShownGroup, ...]:
+Plan = list[tuple[str, list[tuple[Finding, bool]]]]
+
+
+def _planned(report: Report, room: _Room) -> Plan:
+    """The groups of a report by their causes, and of each finding whether it is there as a whole."""
+
+    def fits(finding: Finding) -> bool:
+        return not finding.entries or room.take(_TABLE + _ROW * len(finding.entries))
+
+    return [(group.cause, [(each, fits(each)) for each in group.findings]) for group in groups_of(report.findings)]
+
+
+def _groups(report: Report, plan: Plan, prefix: str, room: _Room) -> tuple[ShownGroup, ...]:
     made: list[ShownGroup] = []
     left = list(report.exhibits)
     count = 0
-    for number, group in enumerate(groups_of(report.findings), 1):
-        findings: list[ShownFinding] = []
-        for finding in group.findings:
+    for number, (cause, findings) in enumerate(plan, 1):
+        drawn: list[ShownFinding] = []
+        for finding, whole in findings:
             count += 1
-            findings.append(_finding(finding, f"{prefix}finding-{count}", left, room))
-        made.append(ShownGroup(group.cause, f"{prefix}cause-{number}", tuple(findings)))
+            drawn.append(_finding(finding, f"{prefix}finding-{count}", left, room, whole=whole))
+        made.append(ShownGroup(cause, f"{prefix}cause-{number}", tuple(drawn)))
     return tuple(made)
 
 
-def _finding(finding: Finding, anchor: str, left: list[Exhibit], room: _Room) -> ShownFinding:
-    maps = [heat_map(drawn, finding.entries) for drawn in finding_maps(finding)]
-    kept = [figure for figure in maps if room.take(figure)]
+def _finding(finding: Finding, anchor: str, left: list[Exhibit], room: _Room, *, whole: bool) -> ShownFinding:
     mine = [exhibit for exhibit in left if exhibit.entry in finding.entries]
     for exhibit in mine:
         left.remove(exhibit)
+    titles = _title(finding), _brief(finding)
+    if not whole:
+        return ShownFinding(finding, anchor, *titles, (), (), 0, whole)
+    maps = [heat_map(drawn, finding.entries) for drawn in finding_maps(finding)]
+    kept = [figure for figure in maps if room.draw(figure)]
     exhibits = [ShownExhibit(each, (slice_plot(each), ladder_plot(each))) for each in mine]
-    drawn = [each for each in exhibits if all(map(room.take, each.figures))]
+    drawn = [each for each in exhibits if all(map(room.draw, each.figures))]
     missing = len(maps) - len(kept) + 2 * (len(exhibits) - len(drawn))
-    return ShownFinding(finding, anchor, _title(finding), _brief(finding), tuple(kept), tuple(drawn), missing)
+    return ShownFinding(finding, anchor, *titles, tuple(kept), tuple(drawn), missing, whole)
 
 
 def _title(finding: Finding) -> str:

@@ -20,7 +20,7 @@
   const linearTicks = ([low, high], count, whole) => {
     const rough = (high - low) / count || 1;
     const power = 10 ** Math.floor(Math.log10(rough));
-    let step = [1, 2, 5, 10].map((k) => k * power).find((k) => k >= rough);
+    let step = [1, 2, 5, 10].map((k) => k * power).find((k) => (high - low) / k <= count + 1);
     if (whole) step = Math.max(1, Math.round(step));
     const ticks = [];
     for (let k = Math.ceil(low / step - 1e-9); k * step <= high + step * 1e-9 && ticks.length < 50; k++) ticks.push(k * step);
