@@ -30,7 +30,7 @@ def terminal() -> None:
     """The terminal as an SVG, with the reader's own monospaced font: no font is fetched from anywhere."""
     console = Console(record=True, width=112, file=io.StringIO(), force_terminal=True, highlight=False)
     console.print("[bold]$ gradproof demo[/bold]")
-    console.print(coloured(checked()["model"]))
+    console.print(coloured(checked()["model"], console.width))
     svg = console.export_svg(title="gradproof demo", unique_id="gradproof")
     svg = re.sub(r"@font-face \{.*?\}\s*", "", svg, flags=re.DOTALL)
     svg = svg.replace("Fira Code", "ui-monospace, Menlo, Consolas")

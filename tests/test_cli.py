@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 import report_samples as samples
 from typer.testing import CliRunner
 
+import gradproof
 from gradproof import Finding, Report, Status
 from gradproof.cli import app
 from gradproof.render import html
@@ -172,13 +174,13 @@ def test_a_failure_reads_from_the_first_line(module: Path) -> None:
 def test_several_cases_have_names_and_a_summary(module: Path) -> None:
     told = run("check", "some_cases:LIST").stdout
     assert "── LIST[0]" in told
-    assert told.rstrip().endswith("2 checks: 1 PASS, 1 FAIL")
+    assert told.rstrip().endswith("2 checks: 1 FAIL, 1 PASS")
 
 
 def test_json_to_standard_output_is_alone(module: Path) -> None:
     done = run("check", "some_cases:LIST", "--json", "-", "--html", "out.html")
     assert done.exit_code == 1
-    assert [name for name, _ in load_run(done.stdout)] == ["LIST[0]", "LIST[1]"]
+    assert [name for name, _ in load_run(done.stdout).reports] == ["LIST[0]", "LIST[1]"]
     assert (module.parent / "out.html").exists()
 
 
@@ -204,7 +206,7 @@ def test_a_single_report_can_be_shown(tmp_path: Path, report: Report, code: int)
     shown = run("show", path)
     assert shown.exit_code == code
     assert shown.stdout == f"{report}\n"
-    assert json.loads(run("show", path, "--json", "-").stdout)["schema"] == "gradproof.run/2"
+    assert json.loads(run("show", path, "--json", "-").stdout)["schema"] == "gradproof.run/3"
 
 
 def test_what_is_no_report_is_refused(tmp_path: Path) -> None:
@@ -230,16 +232,121 @@ def test_the_demonstration_finds_the_mistake_and_says_so_in_five_lines(tmp_path:
     assert (tmp_path / "deep" / "demo.html").stat().st_size > 10_000
 
 
-@pytest.mark.parametrize("command", [["check", "some_cases:case_wrong"], ["demo"]])
+@pytest.mark.parametrize(("command", "begins"), [(["check", "some_cases:case_wrong"], ""), (["demo"], "FAIL")])
 def test_without_the_extra_it_says_what_to_install(
-    module: Path, command: list[str], monkeypatch: pytest.MonkeyPatch
+    module: Path, command: list[str], begins: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    html._environment.cache_clear()
+    """A check says so before the work; the demonstration shows its text all the same."""
+    html.environment.cache_clear()
     monkeypatch.setitem(sys.modules, "jinja2", None)
     done = run(*command, "--html", "out.html")
     assert done.exit_code == 2
     assert "gradproof[html]" in done.stderr
-    assert done.stdout.startswith("FAIL")
+    assert done.stdout.startswith(begins)
+    assert bool(done.stdout) is bool(begins)
+
+
+RAISING = """
+import torch
+
+def point(n=3):
+    return torch.linspace(0.5, 2.0, n, dtype=torch.float64).requires_grad_()
+
+def case_first():
+    return torch.sin, point()
+
+def case_unmakeable():
+    return torch.sin, {"key": point()}["other key"]
+
+def case_generator():
+    yield torch.cos, point()
+    raise RuntimeError("the second cannot be made")
+
+def case_refused():
+    return torch.sin, torch.ones(3)
+
+def case_last():
+    return torch.exp, point()
+
+wrong_too = [case_unmakeable, ((lambda x: x * x.detach()), point())]
+refused_too = [case_refused, case_first]
+"""
+
+
+@pytest.fixture
+def raising(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    path = tmp_path / "raising.py"
+    path.write_text(RAISING, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delitem(sys.modules, "raising", raising=False)
+    return path
+
+
+@pytest.mark.parametrize("jobs", [(), ("--jobs", "2")])
+def test_a_case_that_raises_has_a_traceback_and_a_code_and_the_others_run(raising: Path, jobs: tuple[str, ...]) -> None:
+    done = run("check", raising, *jobs)
+    assert done.exit_code == 4, done.output
+    assert [line for line in done.stdout.splitlines() if line.startswith("── ")] == [
+        "── case_first", "── case_generator[0]", "── case_last",
+    ]  # fmt: skip
+    assert done.stdout.rstrip().endswith("5 checks: 2 raised an exception, 3 PASS")
+    assert "── case_unmakeable: raised KeyError, not checked" in done.stderr
+    assert """return torch.sin, {"key": point()}["other key"]""" in done.stderr
+    assert "RuntimeError: the second cannot be made" in done.stderr
+    assert "targets.py" not in done.stderr, "frames of gradproof are of no use to the reader"
+    assert "error: case_refused: " in done.stderr
+
+
+@pytest.mark.parametrize(("target", "code"), [("wrong_too", 1), ("refused_too", 2), ("case_unmakeable", 4)])
+def test_of_several_outcomes_the_worst_gives_the_exit_code(raising: Path, target: str, code: int) -> None:
+    assert run("check", f"{raising}:{target}").exit_code == code
+
+
+def test_cases_that_raise_are_in_the_files(raising: Path) -> None:
+    run("check", raising, "--json", "out.json", "--html", "out.html")
+    made = load_run((raising.parent / "out.json").read_text(encoding="utf-8"))
+    assert [(crash.name, crash.kind) for crash in made.crashes] == [
+        ("case_unmakeable", "KeyError"),
+        ("case_generator[1]", "RuntimeError"),
+    ]
+    page = (raising.parent / "out.html").read_text(encoding="utf-8")
+    assert "the second cannot be made" in page
+    shown = run("show", "out.json")
+    assert shown.exit_code == 4
+    assert "RuntimeError: the second cannot be made" in shown.stderr
+
+
+def test_a_module_that_raises_shows_where(tmp_path: Path) -> None:
+    path = tmp_path / "broken_module.py"
+    path.write_text("value = {}['missing']\n", encoding="utf-8")
+    done = run("check", path)
+    assert done.exit_code == 2
+    assert "value = {}['missing']" in done.stderr
+    assert "could not be run: KeyError" in done.stderr
+
+
+def test_several_processes_find_what_one_finds(module: Path) -> None:
+    alone, together = run("check", "some_cases.py"), run("check", "some_cases.py", "--jobs", "2")
+    assert alone.exit_code == together.exit_code == 1
+    without_times = [re.sub(r"\d+\.\d{3} s", "", text.stdout) for text in (alone, together)]
+    assert without_times[0] == without_times[1]
+
+
+def test_only_wrong_prints_what_does_not_pass(module: Path) -> None:
+    done = run("check", "some_cases:LIST", "--only-wrong", "--json", "out.json")
+    assert "LIST[0]" not in done.stdout
+    assert "── LIST[1]" in done.stdout
+    assert done.stdout.rstrip().endswith("2 checks: 1 FAIL, 1 PASS")
+    shown = run("show", "out.json", "--only-wrong")
+    assert shown.stdout == done.stdout
+    assert run("check", "some_cases:NAMED", "--only-wrong").stdout == "2 checks: 2 PASS\n"
+
+
+def test_the_version_is_that_of_the_package() -> None:
+    from importlib.metadata import version
+
+    assert run("--version").stdout == f"gradproof {gradproof.__version__}\n"
+    assert gradproof.__version__ == version("gradproof")
 
 
 def subprocess_run(*arguments: str, **options: Any) -> Any:

@@ -19,7 +19,7 @@ SOURCE = Path(gradproof.__file__).parent
 PLUGIN = Path(gradproof_pytest.__file__)
 MODULES = [*sorted(SOURCE.rglob("*.py")), PLUGIN]
 FRAMEWORKS = {"torch", "jax", "jaxlib", "functorch", "optree"}
-MAY_IMPORT_A_FRAMEWORK = {"backends", "torch.py", "distributed.py", "demo.py", "gradproof_pytest.py"}
+MAY_IMPORT_A_FRAMEWORK = {"backends", "torch.py", "distributed.py", "demo.py", "testing"}
 
 
 def imported_by(path: Path) -> Iterator[str]:
@@ -91,7 +91,7 @@ def test_the_walk_sees_the_source() -> None:
     assert {"core", "properties", "backends"} <= {layer(path) for path in MODULES}
     assert "torch" in set(imported_by(SOURCE / "torch.py"))
     assert {"core", "properties", "backends"} <= own(SOURCE / "engine.py")
-    assert {"__init__", "torch", "engine"} <= own(PLUGIN)
+    assert {"__init__", "render", "testing"} <= own(PLUGIN)
     assert {layer(path) for path in MODULES} == set(ALLOWED)
 
 
@@ -116,16 +116,19 @@ ALLOWED = {
     "examination.py": {"core", "results", "properties"},
     "engine.py": {"core", "results", "properties", "backends", "examination", "exhibits", "render"},
     "workers.py": {"core", "backends"},
-    "api.py": {"core", "results", "properties", "backends", "engine", "workers"},
-    "torch.py": {"core", "results", "properties", "backends", "engine"},
     "distributed.py": {"core", "results", "properties", "backends", "engine"},
+    "names.py": set(),
+    "api.py": {"core", "results", "properties", "backends", "engine", "names", "workers"},
+    "torch.py": {"core", "results", "properties", "backends", "engine", "names"},
     "sweeps.py": {"core", "results", "backends", "engine", "api", "torch"},
-    "targets.py": set(),
+    "targets.py": {"results"},
+    "running.py": {"results", "render", "api", "targets"},
     "demo.py": {"core", "results", "render", "api"},
-    "cli.py": {"core", "results", "render", "api", "demo", "targets"},
+    "cli.py": {"results", "render", "__init__", "demo", "targets", "running"},
     "__init__.py": {"core", "results", "api", "sweeps"},
     "__main__.py": {"cli"},
-    "gradproof_pytest.py": {"__init__", "torch", "engine", "backends", "render"},
+    "testing": {"results", "render", "backends", "engine", "torch", "testing"},
+    "gradproof_pytest.py": {"__init__", "render", "testing"},
 }
 LAZY = {"results/report.py": {"render"}, "results/sweep.py": {"render"}}
 """A Report renders itself, but the renderings are loaded only when they are asked for."""
@@ -159,7 +162,9 @@ def test_the_engine_takes_the_progress_bar_only() -> None:
 
 
 def test_what_the_plugin_takes_from_below_the_doors() -> None:
-    below = {name for name in imported_by(PLUGIN) if name.startswith(("gradproof.engine.", "gradproof.backends."))}
+    rooms = ("gradproof.engine.", "gradproof.backends.")
+    paths = [PLUGIN, *sorted((SOURCE / "testing").glob("*.py"))]
+    below = {name for path in paths for name in imported_by(path) if name.startswith(rooms)}
     assert below == {
         "gradproof.engine.observers",
         "gradproof.backends.as_arguments",
@@ -183,7 +188,7 @@ def test_what_is_lazy_is_not_loaded_by_importing_it() -> None:
 
 @pytest.mark.parametrize("statement", ["import gradproof", "import gradproof.render.html, gradproof.render.terminal"])
 def test_what_renders_is_imported_only_to_render(statement: str) -> None:
-    assert not loaded_after(statement) & {"rich", "typer", "jinja2", "plotly"}
+    assert not loaded_after(statement) & {"rich", "typer", "jinja2"}
 
 
 @pytest.mark.parametrize("name", ["api.py", "engine.py"])

@@ -6,13 +6,17 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
+import report_samples as samples
 
 from gradproof import Verdict
 from gradproof.render.json import load_run
+from gradproof.results import run as gradproof_run
+from gradproof.testing.baseline import compared
 
 PLUGIN = Path(__file__).parents[1] / "src"
 
@@ -41,12 +45,12 @@ def point(n=3):
 class Run:
     """A pytest run in its own process, with the plugin of this source tree."""
 
-    def __init__(self, directory: Path, *arguments: str) -> None:
+    def __init__(self, directory: Path, *arguments: str, environment: Mapping[str, str] | None = None) -> None:
         path = os.pathsep.join([str(PLUGIN), str(directory)])
         command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *_load(), *arguments]
-        environment = {**os.environ, "PYTHONPATH": path, "COLUMNS": "200"}
-        environment.pop("PYTEST_XDIST_WORKER", None)
-        done = subprocess.run(command, cwd=directory, env=environment, capture_output=True, text=True, check=False)
+        variables = {**os.environ, "PYTHONPATH": path, "COLUMNS": "250", **(environment or {})}
+        variables.pop("PYTEST_XDIST_WORKER", None)
+        done = subprocess.run(command, cwd=directory, env=variables, capture_output=True, text=True, check=False)
         self.code, self.output = done.returncode, done.stdout + done.stderr
 
 
@@ -119,7 +123,7 @@ def test_the_reports_of_a_run_are_collected(tmp_path: Path, workers: tuple[str, 
     run = Run(tmp_path, *out, *workers)
     assert run.code == 0, run.output
     assert "HTML report of 9 checks, 2 without a pass: deep/run.html" in run.output
-    reports = load_run((tmp_path / "run.json").read_text(encoding="utf-8"))
+    reports = load_run((tmp_path / "run.json").read_text(encoding="utf-8")).reports
     names = [name for name, _ in reports]
     assert names == sorted(names)
     assert sum("test_right" in name for name in names) == 5
@@ -246,6 +250,314 @@ def test_a_crashed_worker_is_told_of(tmp_path: Path) -> None:
     run = Run(tmp_path, "-n", "1", "--gradproof-json", "run.json", "--max-worker-restart=0")
     assert run.code == 1
     assert "crashed: their reports are lost" in run.output
+
+
+def test_a_path_that_is_a_folder_is_refused_before_the_first_test(tmp_path: Path) -> None:
+    write(tmp_path, test_it="def test_it():\n    assert False, 'this ran'\n")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    for option in ("html", "json"):
+        refused = Run(tmp_path, f"--gradproof-{option}", "folder")
+        assert refused.code == pytest.ExitCode.USAGE_ERROR, refused.output
+        assert f"--gradproof-{option}: folder is a folder" in refused.output
+        below = Run(tmp_path, f"--gradproof-{option}", "file/report")
+        assert below.code == pytest.ExitCode.USAGE_ERROR
+        assert "file is a file" in below.output
+        assert "this ran" not in refused.output + below.output
+
+
+@pytest.mark.parametrize(
+    ("module", "option", "extra"),
+    [
+        ("jinja2", "--gradproof-html=run.html", "gradproof[html]"),
+        ("torch", "--gradproof-patch-torch", "gradproof[torch]"),
+        ("torch", "--gradproof-compare-torch", "gradproof[torch]"),
+    ],
+)
+def test_an_extra_that_is_missing_is_named_before_the_first_test(
+    tmp_path: Path, module: str, option: str, extra: str
+) -> None:
+    write(tmp_path, test_it="def test_it():\n    assert False, 'this ran'\n", missing=MISSING)
+    run = Run(tmp_path, "-p", "missing", option, environment={"MISSING": module})
+    assert run.code == pytest.ExitCode.USAGE_ERROR, run.output
+    assert extra in run.output
+    assert "this ran" not in run.output
+
+
+MISSING = """
+import importlib.abc, os, sys
+
+class Missing(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == os.environ["MISSING"]:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+class Absent:
+    pass
+
+import importlib.util
+real = importlib.util.find_spec
+importlib.util.find_spec = lambda name, *rest: None if name == os.environ["MISSING"] else real(name, *rest)
+sys.meta_path.insert(0, Missing())
+"""
+
+
+def test_what_cannot_be_written_costs_no_failure(tmp_path: Path) -> None:
+    """The path becomes a folder while the tests run: it is said, the code is not 0, and FAILURES is there."""
+    vanish = """
+import pathlib
+def test_vanish():
+    pathlib.Path("run.json").mkdir()
+
+def test_fails():
+    assert 1 == 2, "the reason"
+"""
+    write(tmp_path, test_written=vanish)
+    run = Run(tmp_path, "--gradproof-json", "run.json", "--gradproof-html", "run.html")
+    assert run.code == 1
+    assert "FAILURES" in run.output
+    assert "the reason" in run.output
+    assert "run.json could not be written: IsADirectoryError" in run.output
+    assert "HTML report of 0 checks" in run.output
+    (tmp_path / "run.json").rmdir()
+    only = Run(tmp_path, "--gradproof-json", "run.json", "-k", "vanish")
+    assert only.code == pytest.ExitCode.INTERNAL_ERROR
+
+
+ASSERTS = """
+import gradproof
+from wrong import *
+
+def test_call():
+    assert gradproof.check(square, point())
+
+def test_variable():
+    report = gradproof.check(square, point())
+    assert report.ok, report
+
+def test_attribute():
+    report = gradproof.check(square, point())
+    assert report.verdict is gradproof.Verdict.PASS
+
+def test_fixture(gradproof_check):
+    assert gradproof.__name__ == "gradproof"
+    gradproof_check(square, point())
+
+def test_unrelated():
+    report = gradproof.check(square, point())
+    assert 1 == 2
+
+def test_gradcheck():
+    from gradproof.torch import gradcheck
+    gradcheck(square, (point(),))
+
+def test_sweep():
+    assert gradproof.sweep(lambda n: point(n), square, shapes=[2, 3], strides="contiguous")
+"""
+
+
+def test_a_failed_assert_of_a_report_shows_the_report_and_the_summary_says_where_and_why(tmp_path: Path) -> None:
+    write(tmp_path, wrong=WRONG, test_asserts=ASSERTS)
+    run = Run(tmp_path)
+    lines = {
+        line.split()[1].rpartition("::")[2]: line for line in run.output.splitlines() if line.startswith("FAILED ")
+    }
+    for name in ("test_call", "test_variable", "test_fixture", "test_gradcheck"):
+        assert "FAIL: square, output 0, element [" in lines[name], lines[name]
+        assert "] / input 0 `x`, element [" in lines[name], lines[name]
+        assert "a factor 2 is missing" in lines[name], lines[name]
+    assert "assert 1 == 2" in lines["test_unrelated"]
+    assert "FAIL: square, 2 cases" in lines["test_sweep"]
+    sections = dict(zip(lines, run.output.split("\n____")[1:], strict=False))
+    for name in ("test_call", "test_variable", "test_fixture"):
+        assert "FAIL: a derivative is wrong, or cannot be computed" in sections[name], name
+        assert "would notice" in sections[name], name
+    assert "would notice" not in sections["test_unrelated"]
+
+
+FRAMES = """
+import torch
+from torch.autograd import gradcheck
+from wrong import *
+
+def test_wrong():
+    gradcheck(square, (point(),))
+
+def guarded(x):
+    raise ZeroDivisionError("inside the user's function")
+
+def test_raises():
+    gradcheck(guarded, (point(),))
+"""
+
+
+def test_patched_calls_show_the_test_and_not_gradproof(tmp_path: Path) -> None:
+    write(tmp_path, wrong=WRONG, test_frames=FRAMES)
+    run = Run(tmp_path, "--gradproof-patch-torch", "--tb=long")
+    assert run.code == 1
+    assert "    gradcheck(square, (point(),))" in run.output
+    assert 'raise ZeroDivisionError("inside the user\'s function")' in run.output
+    for ours in ("torch_patch.py", "gradproof/torch.py", "engine.py", "_gradproof_redirects", "session.py"):
+        assert ours not in run.output, ours
+
+
+JUNIT = """
+from wrong import *
+
+def test_right(gradproof):
+    gradproof(torch.sin, point())
+
+def test_wrong(gradproof):
+    gradproof(square, point())
+"""
+
+
+@pytest.mark.parametrize("more", [(), ("--gradproof-json", "run.json"), ("-n", "1")])
+def test_junit_files_have_the_verdict_and_the_finding(tmp_path: Path, more: tuple[str, ...]) -> None:
+    from xml.etree import ElementTree
+
+    write(tmp_path, wrong=WRONG, test_junit=JUNIT)
+    run = Run(tmp_path, "--junitxml", "junit.xml", *more)
+    assert run.code == 1
+    found = {
+        case.get("name"): [(each.get("name"), each.get("value")) for each in case.iter("property")]
+        for case in ElementTree.parse(tmp_path / "junit.xml").iter("testcase")
+    }
+    assert found["test_right"][:2] == [("gradproof_function", "sin"), ("gradproof_verdict", "PASS")]
+    assert [name for name, _ in found["test_wrong"]] == [
+        "gradproof_function", "gradproof_verdict", "gradproof_evaluations", "gradproof_seconds", "gradproof_finding",
+    ]  # fmt: skip
+    assert "a factor 2 is missing" in str(found["test_wrong"][4][1])
+
+
+def test_the_ini_file_says_what_the_options_say(tmp_path: Path) -> None:
+    ini = "[pytest]\ngradproof_json = deep/run.json\ngradproof_compare_torch = true\n"
+    (tmp_path / "pytest.ini").write_text(ini, encoding="utf-8")
+    (tmp_path / "tests").mkdir()
+    write(tmp_path / "tests", wrong=WRONG, test_compared=COMPARED)
+    run = Run(tmp_path, "-k", "agree")
+    assert run.code == 0, run.output
+    assert "3 calls: torch " in run.output
+    assert (tmp_path / "deep" / "run.json").exists()
+    other = Run(tmp_path, "-k", "agree", "--gradproof-json", "other.json")
+    assert (tmp_path / "other.json").exists(), other.output
+
+
+EXPECTING = """
+import pytest
+import gradproof as package
+from wrong import *
+
+def test_content():
+    assert not package.check(square, point())
+
+@pytest.mark.xfail(strict=True)
+def test_known(gradproof):
+    gradproof(square, point())
+
+def test_fails(gradproof):
+    gradproof(square, point())
+
+def test_right(gradproof):
+    gradproof(torch.sin, point())
+"""
+
+
+@pytest.mark.parametrize("workers", [(), ("-n", "2")])
+def test_a_failure_that_its_test_expects_is_not_one_of_the_run(tmp_path: Path, workers: tuple[str, ...]) -> None:
+    write(tmp_path, wrong=WRONG, test_expecting=EXPECTING)
+    run = Run(tmp_path, "--gradproof-json", "run.json", "--gradproof-html", "run.html", *workers)
+    assert run.code == 1
+    made = load_run((tmp_path / "run.json").read_text(encoding="utf-8"))
+    words = {each.name.rpartition("::")[2]: each.word for each in made.checks}
+    assert words == {"test_content": "EXPECTED", "test_known": "EXPECTED", "test_fails": "FAIL", "test_right": "PASS"}
+    assert "4 checks: 1 FAIL, 2 expected to FAIL, 1 PASS" in (tmp_path / "run.html").read_text(encoding="utf-8")
+    told = "checks that failed in tests that are content with it: "
+    assert f"{told}test_expecting.py::test_content, test_expecting.py::test_known" in run.output
+
+
+def test_torchs_verdict_is_with_the_check_that_it_is_about(tmp_path: Path) -> None:
+    write(tmp_path, wrong=WRONG, test_compared=COMPARED)
+    run = Run(tmp_path, "--gradproof-compare-torch", "--gradproof-json", "run.json", "--gradproof-html", "run.html")
+    made = load_run((tmp_path / "run.json").read_text(encoding="utf-8"))
+    words = [(each.report.verdict.name, each.torch) for each in made.checks if each.name.endswith("agree")]
+    assert words == [("PASS", "pass"), ("PASS", "pass"), ("FAIL", "fail")], run.output
+    assert [each.torch for each in made.checks if each.name.endswith("differ")] == ["fail"]
+    assert all(each.torch_seconds > 0 for each in made.checks if each.torch)
+    assert "torch&#39;s verdict" in (tmp_path / "run.html").read_text(encoding="utf-8")
+
+
+BASELINE = """
+import os
+from wrong import *
+
+late = os.environ.get("LATE")
+
+def test_breaks(gradproof):
+    gradproof(square if late else torch.sin, point())
+
+def test_is_fixed(gradproof):
+    named = torch.sin if late else square
+    def same(x):
+        return named(x)
+    gradproof(same, point())
+
+def test_is_slower(gradproof):
+    gradproof(torch.cos, point(), strategy="entries" if late else "probes", seed=1)
+
+def test_stays(gradproof):
+    gradproof(torch.exp, point())
+"""
+
+
+def test_a_run_is_compared_with_an_earlier_one(tmp_path: Path) -> None:
+    write(tmp_path, wrong=WRONG, test_baseline=BASELINE)
+    Run(tmp_path, "--gradproof-json", "old.json")
+    late = Run(tmp_path, "--gradproof-baseline", "old.json", environment={"LATE": "1"})
+    assert late.code == 1
+    assert "baseline: 3 checks in both runs, 1 new, 1 no longer there" in late.output
+    assert "newly wrong: test_baseline.py::test_breaks: FAIL: square, output 0, element [" in late.output
+    assert "fixed: test_baseline.py::test_is_fixed: same" in late.output
+    same = Run(tmp_path, "--gradproof-baseline", "old.json", "-n", "1")
+    assert "baseline: 4 checks in both runs, 0 new, 0 no longer there" in same.output
+    assert "newly wrong" not in same.output.replace("nothing is newly wrong", "")
+    assert "fixed: " not in same.output
+
+
+@pytest.mark.parametrize(("text", "message"), [(None, "No such file"), ("{}", "not a document of gradproof")])
+def test_a_baseline_that_is_none_is_refused_before_the_first_test(
+    tmp_path: Path, text: str | None, message: str
+) -> None:
+    write(tmp_path, test_it="def test_it():\n    assert False, 'this ran'\n")
+    if text is not None:
+        (tmp_path / "old.json").write_text(text, encoding="utf-8")
+    run = Run(tmp_path, "--gradproof-baseline", "old.json")
+    assert run.code == pytest.ExitCode.USAGE_ERROR
+    assert message in run.output
+    assert "this ran" not in run.output
+
+
+def test_slower_is_told_by_evaluations_and_by_time() -> None:
+    def run(evaluations: int, seconds: float, *findings: Any) -> gradproof_run.Run:
+        cost = samples.Spent(evaluations, 1, 0, seconds)
+        return gradproof_run.Run((gradproof_run.Checked("t", samples.report(*findings, cost=cost)),))
+
+    assert compared(run(10, 0.1), run(20, 0.1)).slower
+    assert compared(run(10, 0.1), run(10, 1.5)).slower
+    assert "nothing is newly wrong, fixed or slower" in [*compared(run(10, 0.1), run(10, 0.2)).lines()][1]
+    assert "10 to 20 evaluations" in [*compared(run(10, 0.1), run(20, 0.1)).lines()][1]
+    assert not compared(run(10, 0.1), run(11, 0.25)).slower
+    assert not compared(run(10, 0.1), run(100, 0.1, samples.wrong_jacobian())).slower, "a failure costs more"
+
+
+def test_the_type_of_the_fixture_is_exported() -> None:
+    import inspect
+
+    import gradproof_pytest
+    from gradproof.testing import GradproofCheck
+
+    asked = inspect.signature(GradproofCheck.__call__).parameters
+    assert [*asked][1:] == [*inspect.signature(gradproof_pytest._asserting(None)).parameters]  # type: ignore[arg-type]
 
 
 def seconds_to_import(module: str) -> tuple[float, set[str]]:

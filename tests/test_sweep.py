@@ -87,7 +87,7 @@ def test_a_right_function_passes_every_case() -> None:
     assert len(set(names)) == len(names)
     assert {"size 1, float64", "size 3, float64", "size 4, float32", "size 5, float64", "size 7, float64"} <= set(names)
     assert {"size 4, float64, expanded", "size 4, float32, transposed", "size 4, float64, sliced"} <= set(names)
-    assert "size 4, float64, gradient of input 1 only" in names
+    assert "size 4, float64, gradient of input 1 `b` only" in names
     assert str(report).startswith(f"PASS: Product.apply, {len(names)} cases: {len(names)} PASS")
     report.raise_for_failure()
 
@@ -108,8 +108,8 @@ def test_the_tail_of_a_block_is_found_at_the_smallest_size() -> None:
 def test_a_wrong_branch_of_needs_input_grad_is_found(full: bool) -> None:
     assert gradproof.check(OneBranch.apply, tuple(t.requires_grad_() for t in pair(3))).ok
     report = sweep(pair, OneBranch.apply, shapes=[2, 3], strides="contiguous", full=full)
-    assert {case.name.partition(", ")[2] for case in report.failures} == {"gradient of input 1 only"}
-    assert report.cases[0].name == "size 2, gradient of input 1 only"
+    assert {case.name.partition(", ")[2] for case in report.failures} == {"gradient of input 1 `b` only"}
+    assert report.cases[0].name == "size 2, gradient of input 1 `b` only"
     assert len(report.failures) == (2 if full else 1)
     assert sweep(pair, OneBranch.apply, shapes=[2, 3], strides="contiguous", some_gradients=False).ok
 
@@ -244,7 +244,7 @@ def test_a_sweep_is_written_as_one_document(tmp_path: Path) -> None:
     from gradproof.render.json import load_run
 
     report = sweep(draw, blockwise, block=BLOCK, strides="contiguous")
-    assert [name for name, _ in load_run(report.to_json())] == [case.name for case in report.cases]
+    assert [name for name, _ in load_run(report.to_json()).reports] == [case.name for case in report.cases]
     pytest.importorskip("jinja2")
     report.to_html(tmp_path / "sweep.html")
     assert "size 5" in (tmp_path / "sweep.html").read_text()

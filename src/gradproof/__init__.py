@@ -12,6 +12,8 @@ from gradproof.results.report import CheckFailedError, Report, Verdict
 from gradproof.results.sweep import CaseReport, SweepReport
 from gradproof.sweeps import SweepCase, sweep, sweep_cases
 
+__version__ = "0.1.0"
+
 __all__ = [
     "CaseReport",
     "Certificate",

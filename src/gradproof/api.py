@@ -5,12 +5,13 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Executor
-from typing import Any
+from typing import Any, Literal
 
 from gradproof.backends import as_arguments, find_backend
 from gradproof.core.options import Options, Strategy, spacing_of
 from gradproof.core.problem import Mode, NothingToCheckError, Problem
 from gradproof.engine import Request, conclude, examine, name_of
+from gradproof.names import ModeName, PropertyName, StrategyName
 from gradproof.properties import DEFAULT, PROPERTIES, known_properties
 from gradproof.results.report import Report
 from gradproof.workers import Calling, Working, sendable
@@ -21,9 +22,9 @@ def check(
     inputs: Any,
     kwargs: Mapping[str, Any] | None = None,
     *,
-    strategy: str = "auto",
-    modes: str | Iterable[str] | None = None,
-    order: int = 1,
+    strategy: StrategyName = "auto",
+    modes: ModeName | Iterable[ModeName] | None = None,
+    order: Literal[1, 2] = 1,
     masked: bool = False,
     atol: float | None = None,
     rtol: float | None = None,
@@ -31,8 +32,8 @@ def check(
     seed: int = 0,
     budget: float | None = None,
     wrt: str | int | Iterable[str | int] | None = None,
-    properties: Iterable[str] | None = None,
-    allow: str | Iterable[str] = (),
+    properties: PropertyName | Iterable[PropertyName] | None = None,
+    allow: PropertyName | Iterable[PropertyName] = (),
     precision: Any = None,
     intended: Callable[..., Any] | None = None,
     executor: Executor | None = None,
@@ -190,7 +191,7 @@ def _named_modes(modes: str | Iterable[str] | None) -> tuple[Mode, ...]:
     return tuple(mode for mode in Mode if mode.value in names)
 
 
-def _named_properties(properties: Iterable[str]) -> frozenset[str]:
+def _named_properties(properties: str | Iterable[str]) -> frozenset[str]:
     names = known_properties(properties, "properties")
     if not names:
         raise ValueError(f"properties is empty: choose from {list(PROPERTIES)}")

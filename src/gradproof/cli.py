@@ -1,11 +1,13 @@
 """The command line: check, show, demo.
 
-Exit codes: 0 every check passed, 1 a derivative is wrong, 2 the command was not understood, 3 inconclusive.
+Exit codes: 0 every check passed, 1 a derivative is wrong, 2 the command was not understood or left a case unchecked,
+3 inconclusive, 4 a case raised an exception before it could be checked. Of several, the first of 1, 4, 2, 3 counts.
 """
 
 from __future__ import annotations
 
 import sys
+import traceback
 import typing
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,16 +15,19 @@ from typing import Annotated, Any
 
 import typer
 
-from gradproof.api import check
-from gradproof.render.html import overall, write_html
+from gradproof import __version__
+from gradproof.render.html import require_html, write_html
 from gradproof.render.json import dump_run, load_run
+from gradproof.render.suite import watched, write_page
 from gradproof.render.terminal import show as show_report
-from gradproof.render.text import printable, summary
-from gradproof.results.report import Report, Verdict
-from gradproof.targets import Case, TargetError, find_cases
+from gradproof.render.text import printable
+from gradproof.results.report import Verdict
+from gradproof.results.run import Crash, Run
+from gradproof.running import Refusal, run_cases
+from gradproof.targets import TargetError
 
 EXIT_CODES = {Verdict.PASS: 0, Verdict.FAIL: 1, Verdict.INCONCLUSIVE: 3}
-_USAGE = 2
+_USAGE, _RAISED, _STOPPED = 2, 4, 130
 
 app = typer.Typer(
     help="Is this hand-written derivative right, and if not, which element is wrong?",
@@ -33,6 +38,22 @@ app = typer.Typer(
 
 Html = Annotated[Path | None, typer.Option("--html", help="Also write an HTML report.", dir_okay=False)]
 Json = Annotated[str | None, typer.Option("--json", help="Also write JSON; - writes it to standard output, alone.")]
+OnlyWrong = Annotated[bool, typer.Option("--only-wrong", help="Print no reports that pass; files have all of them.")]
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"gradproof {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def main_options(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and exit.", is_eager=True, callback=_print_version)
+    ] = False,
+) -> None:
+    """Is this hand-written derivative right, and if not, which element is wrong?"""
 
 
 @app.command("check")
@@ -56,6 +77,8 @@ def check_command(
     seconds: Annotated[float | None, typer.Option(help="Budget of each check.")] = None,
     evaluations: Annotated[int | None, typer.Option(help="Budget of each check, in place of --seconds.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of the probes.")] = 0,
+    only_wrong: OnlyWrong = False,
+    jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="Processes that share the cases.")] = 1,
 ) -> None:
     """Check cases: (func, inputs), functions that return one, or collections of them."""
     if seconds is not None and evaluations is not None:
@@ -73,11 +96,71 @@ def check_command(
         "budget": seconds if evaluations is None else evaluations,
         "seed": seed,
     }
+    _require_writable(html)
     try:
-        reports = [(case.name, _run(case, options)) for case in find_cases(target)]
+        outcome = run_cases(target, options, jobs)
     except TargetError as error:
-        _refuse(str(error))
-    _deliver(reports, json, html)
+        _refuse(str(error), error.__cause__)
+    _deliver(outcome.run, json, html, only_wrong, outcome.refusals)
+
+
+@app.command("suite")
+def suite_command(
+    paths: Annotated[list[str], typer.Argument(help="Files, folders, or file.py:target; every case_* in them.")],
+    results: Annotated[
+        Path, typer.Option("--results", help="Lines of JSON, written as cases finish.", dir_okay=False)
+    ] = Path("gradproof-suite.jsonl"),
+    html: Html = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with what is not in --results yet.")] = False,
+    baseline: Annotated[
+        Path | None, typer.Option(help="The --results of an earlier run, to compare with.", exists=True, dir_okay=False)
+    ] = None,
+    workers: Annotated[int, typer.Option("--workers", "-w", min=1, help="Processes on this machine.")] = 1,
+    scheduler: Annotated[str | None, typer.Option(help="The address of a Dask scheduler.")] = None,
+    seconds: Annotated[float | None, typer.Option(help="Budget of each check.")] = None,
+    case_timeout: Annotated[float, typer.Option(help="Seconds after which a case counts as lost.")] = 600.0,
+    strategy: Annotated[str, typer.Option(help="auto, probes or entries.")] = "auto",
+    order: Annotated[int, typer.Option(help="2: the second derivative too.")] = 1,
+    seed: Annotated[int, typer.Option(help="Seed of the probes.")] = 0,
+) -> None:
+    """Check thousands of cases, here or on workers; a run that was stopped goes on with --resume."""
+    from gradproof.results.suite import Row, summary
+    from gradproof.suites import Journal, Suite, collect, dask, processes
+
+    _require_writable(html)
+    journal = Journal(results)
+    options = {"strategy": strategy, "order": order, "seed": seed, "budget": seconds}
+    try:
+        before = None if baseline is None else Journal(baseline).rows()
+        done = journal.rows() if resume else {}
+        cases = collect(paths)
+    except (TargetError, ValueError) as error:
+        _refuse(str(error), error.__cause__)
+    if not resume:
+        journal.begin()
+    names = {case.name for case in cases}
+    rows: list[Row] = [row for row in done.values() if row.case in names]
+    suite = Suite([case for case in cases if case.name not in done], options, case_timeout)
+    try:
+        if scheduler is not None:
+            found = suite.on(*dask(scheduler))
+        else:
+            found = suite.here() if workers == 1 else suite.on(processes(workers), workers)
+    except (ImportError, OSError) as error:
+        _refuse(f"--scheduler {scheduler}: {error}")
+    stopped = False
+    try:
+        rows += watched(journal.write(found), len(cases), rows)
+    except KeyboardInterrupt:
+        stopped = True
+        rows = [*journal.rows().values()]
+    if html is not None:
+        write_page(html, rows, before)
+        typer.echo(f"HTML report: {html}")
+    typer.echo(summary(rows) + (f"; stopped, {len(cases) - len(rows)} left: go on with --resume" if stopped else ""))
+    words = {row.word for row in rows}
+    codes = {"FAIL": 1, "RAISED": _RAISED, "REFUSED": _USAGE, "LOST": 3, "INCONCLUSIVE": 3}
+    raise typer.Exit(_STOPPED if stopped else next((code for word, code in codes.items() if word in words), 0))
 
 
 @app.command("show")
@@ -85,13 +168,15 @@ def show_command(
     path: Annotated[Path, typer.Argument(help="A JSON report.", exists=True, dir_okay=False)],
     json: Json = None,
     html: Html = None,
+    only_wrong: OnlyWrong = False,
 ) -> None:
     """Show a report that was saved as JSON."""
+    _require_writable(html)
     try:
-        reports = load_run(path.read_text(encoding="utf-8"))
+        run = load_run(path.read_text(encoding="utf-8"))
     except ValueError as error:
         _refuse(f"{path}: {error}")
-    _deliver(reports, json, html)
+    _deliver(run, json, html, only_wrong)
 
 
 @app.command("demo")
@@ -115,42 +200,71 @@ def _number_or_name(precision: str | None) -> float | str | None:
         return precision
 
 
-def _run(case: Case, options: dict[str, Any]) -> Report:
+def _require_writable(html: Path | None) -> None:
+    """What a page needs is missed before the work, not after it."""
+    if html is None:
+        return
     try:
-        return check(case.func, case.inputs, case.kwargs, **options)
-    except (TypeError, ValueError) as error:  # check refuses a call that it cannot make sense of
-        raise TargetError(f"{case.name}: {error}") from error
+        require_html()
+    except ImportError as error:
+        _refuse(str(error))
 
 
-def _refuse(message: str) -> typing.NoReturn:
+def _refuse(message: str, cause: BaseException | None = None) -> typing.NoReturn:
+    if cause is not None and not isinstance(cause, (ModuleNotFoundError, TypeError, ValueError)):
+        for line in traceback.format_exception(cause):
+            typer.echo(line, err=True, nl=False)
     typer.echo(f"error: {printable(message)}", err=True)
     raise typer.Exit(_USAGE)
 
 
-def _deliver(reports: Sequence[tuple[str, Report]], json: str | None, html: Path | None) -> None:
+def _deliver(
+    run: Run, json: str | None, html: Path | None, only_wrong: bool, refusals: Sequence[Refusal] = ()
+) -> typing.NoReturn:
     """Write what was asked for, print the rest, and leave with the code of the verdict."""
     if json == "-":
-        sys.stdout.write(dump_run(reports))
+        sys.stdout.write(dump_run(run))
     else:
-        _print(reports)
+        _print(run, only_wrong)
         if json is not None:
             try:
-                Path(json).write_text(dump_run(reports), encoding="utf-8")
+                Path(json).write_text(dump_run(run), encoding="utf-8")
             except OSError as error:
                 _refuse(f"the report could not be written: {error}")
+    for crash in run.crashes:
+        _print_crash(crash)
+    for why in dict.fromkeys(refusal.why for refusal in refusals):
+        names = ", ".join(refusal.name for refusal in refusals if refusal.why == why)
+        typer.echo(f"error: {printable(f'{names}: {why}')}", err=True)
     if html is not None:
         try:
-            write_html(html, reports)
-        except (ImportError, OSError) as error:
+            write_html(html, run)
+        except OSError as error:
             _refuse(str(error))
         typer.echo(f"HTML report: {html}", err=json == "-")
-    raise typer.Exit(EXIT_CODES[overall([report for _, report in reports])])
+    raise typer.Exit(_exit_code(run, refusals))
 
 
-def _print(reports: Sequence[tuple[str, Report]]) -> None:
-    for name, report in reports:
-        if len(reports) > 1:
-            typer.echo(f"── {printable(name)}")
-        show_report(report)
-    if len(reports) > 1:
-        typer.echo(f"\n{summary([report for _, report in reports])}")
+def _exit_code(run: Run, refusals: Sequence[Refusal]) -> int:
+    verdict = Run(run.checks).verdict if run.checks else Verdict.INCONCLUSIVE
+    if verdict is Verdict.FAIL:
+        return EXIT_CODES[verdict]
+    return _RAISED if run.crashes else _USAGE if refusals else EXIT_CODES[verdict]
+
+
+def _print_crash(crash: Crash) -> None:
+    typer.echo(f"── {printable(crash.name)}: raised {crash.kind}, not checked", err=True)
+    for line in crash.traceback.splitlines():
+        typer.echo(printable(line), err=True)
+
+
+def _print(run: Run, only_wrong: bool) -> None:
+    several = len(run.checks) + len(run.crashes) > 1
+    for each in run.checks:
+        if only_wrong and each.report:
+            continue
+        if several:
+            typer.echo(f"── {printable(each.name)}")
+        show_report(each.report)
+    if several or (only_wrong and run.verdict):
+        typer.echo(f"\n{run.summary}" if not only_wrong or not run.verdict else run.summary)

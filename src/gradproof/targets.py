@@ -1,7 +1,8 @@
 """What `gradproof check` is asked to check: `module_or_file:target`, resolved to named cases.
 
-A case is `(func, inputs)` or `(func, inputs, kwargs)`. A target is a case, a function without parameters that returns
-one, or a list, a dictionary or a generator of either. Without a target, every `case_*` of the module is one.
+A case is `(func, inputs)`, `(func, inputs, kwargs)` or `(func, inputs, kwargs, options)`, with options of
+`gradproof.check` for this case alone. A target is a case, a function without parameters that returns one, or a list, a
+dictionary or a generator of either. Without a target, every `case_*` of the module is one.
 """
 
 from __future__ import annotations
@@ -10,11 +11,14 @@ import importlib
 import importlib.util
 import inspect
 import sys
+import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
 from typing import Any, cast
+
+from gradproof.results.run import Crash
 
 _PREFIX = "case_"
 
@@ -31,16 +35,27 @@ class Case:
     func: Callable[..., Any]
     inputs: Any
     kwargs: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    options: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
-def find_cases(target: str) -> list[Case]:
-    """The cases that a target names; `TargetError` if there is none."""
+def find_cases(target: str) -> list[Case | Crash]:
+    """The cases that a target names; `TargetError` if there is none. Where making a case raises, there is its crash."""
+    found = [*cases_of(target)]
+    if not found:
+        raise TargetError(f"{target} has no cases: name a target, or functions {_PREFIX}*")
+    return found
+
+
+def cases_of(target: str) -> Iterator[Case | Crash]:
+    """The cases that a target names, each made when it is asked for."""
     path, separator, name = _split(target)
     module = _load(path)
     if separator:
-        return _found(list(_cases(name, _attribute(module, name, path))), target)
-    named = [(key, value) for key, value in vars(module).items() if key.startswith(_PREFIX)]
-    return _found([case for key, value in named for case in _cases(key, value)], target)
+        named = [(name, _attribute(module, name, path))]
+    else:
+        named = [(key, value) for key, value in vars(module).items() if key.startswith(_PREFIX)]
+    for key, value in named:
+        yield from _cases(key, value)
 
 
 def _split(target: str) -> tuple[str, str, str]:
@@ -49,12 +64,6 @@ def _split(target: str) -> tuple[str, str, str]:
     if not separator or "/" in name or "\\" in name:
         return target, "", ""
     return path, separator, name
-
-
-def _found(cases: list[Case], target: str) -> list[Case]:
-    if not cases:
-        raise TargetError(f"{target} has no cases: name a target, or functions {_PREFIX}*")
-    return cases
 
 
 def _load(path: str) -> ModuleType:
@@ -111,33 +120,62 @@ def _attribute(module: ModuleType, name: str, path: str) -> Any:
     return value
 
 
-def _cases(name: str, value: Any) -> Iterator[Case]:
+def _cases(name: str, value: Any) -> Iterator[Case | Crash]:
     if isinstance(value, tuple) and value and callable(cast(tuple[Any, ...], value)[0]):
         yield _case(name, cast(tuple[Any, ...], value))
     elif isinstance(value, Mapping):
         for key, item in cast(Mapping[Any, Any], value).items():
             yield from _cases(f"{name}[{key}]", item)
     elif isinstance(value, Iterable) and not isinstance(value, (str, bytes)):
-        for number, item in enumerate(cast(Iterable[Any], value)):
-            yield from _cases(f"{name}[{number}]", item)
+        yield from _items(name, cast(Iterable[Any], value))
     elif callable(value):
-        yield from _cases(name, _called(name, value))
+        _require_no_arguments(name, value)
+        yield from _made(name, value)
     else:
         raise TargetError(f"{name} is no case: expected (func, inputs), got {type(value).__name__}")
 
 
+def _items(name: str, items: Iterable[Any]) -> Iterator[Case | Crash]:
+    """The cases of a collection; a generator that raises ends with a crash."""
+    number, rest = 0, iter(items)
+    while True:
+        try:
+            item = next(rest)
+        except StopIteration:
+            return
+        except Exception as error:
+            yield crash_of(f"{name}[{number}]", error)
+            return
+        yield from _cases(f"{name}[{number}]", item)
+        number += 1
+
+
+def _made(name: str, function: Callable[[], Any]) -> Iterator[Case | Crash]:
+    try:
+        value = function()
+    except Exception as error:
+        yield crash_of(name, error)
+        return
+    if callable(value):
+        raise TargetError(f"{name}() returned a function: expected (func, inputs)")
+    yield from _cases(name, value)
+
+
+def crash_of(name: str, error: BaseException) -> Crash:
+    """What is reported of an exception; the traceback begins where this package called what raised."""
+    frames = error.__traceback__.tb_next if error.__traceback__ is not None else None
+    told = "".join(traceback.format_exception(type(error), error, frames))
+    return Crash(name, type(error).__qualname__, str(error), told)
+
+
 def _case(name: str, parts: tuple[Any, ...]) -> Case:
-    if len(parts) not in (2, 3) or (len(parts) == 3 and not isinstance(parts[2], Mapping)):
-        raise TargetError(f"{name} is no case: expected (func, inputs) or (func, inputs, kwargs)")
+    if not 2 <= len(parts) <= 4 or not all(isinstance(part, Mapping) for part in parts[2:]):
+        raise TargetError(f"{name} is no case: expected (func, inputs), and at most kwargs and options as dictionaries")
     return Case(name, *parts)
 
 
-def _called(name: str, function: Callable[[], Any]) -> Any:
+def _require_no_arguments(name: str, function: Callable[..., Any]) -> None:
     try:
         inspect.signature(function).bind()
     except (TypeError, ValueError) as error:
         raise TargetError(f"{name} must be callable without arguments and return (func, inputs): {error}") from error
-    value = function()
-    if callable(value):
-        raise TargetError(f"{name}() returned a function: expected (func, inputs)")
-    return value

@@ -28,6 +28,7 @@ from gradproof.core.options import Options, Strategy, spacing_of
 from gradproof.core.problem import Mode, Problem
 from gradproof.core.status import Status
 from gradproof.engine import Request, conclude, examine, explain, name_of, observers
+from gradproof.names import PropertyName
 from gradproof.properties import DEFAULT, known_properties
 from gradproof.results.finding import Finding
 from gradproof.results.report import Report
@@ -59,11 +60,11 @@ class UnseenWarning(UserWarning):
 
 
 class GradcheckError(TorchGradcheckError):
-    """The derivative is wrong. `findings` says where; an `except` for torch's own class catches this too."""
+    """The derivative of `subject` is wrong; `findings` says where. An `except` for torch's own class catches this."""
 
-    def __init__(self, message: str, findings: Sequence[Finding] = ()) -> None:
+    def __init__(self, message: str, findings: Sequence[Finding] = (), subject: str = "") -> None:
         super().__init__(message)
-        self.findings = tuple(findings)
+        self.findings, self.subject = tuple(findings), subject
 
 
 def gradcheck(
@@ -143,7 +144,7 @@ def _decide(
     fatal = [finding for finding in round_.findings if _is_fatal(finding)]
     if fatal and raise_exception:
         reasons = list(dict.fromkeys([*explain(round_), *fatal]))
-        raise GradcheckError("\n".join(map(_told, reasons)), reasons) from fatal[0].cause
+        raise GradcheckError("\n".join(map(_told, reasons)), reasons, name_of(func)) from fatal[0].cause
     return not fatal
 
 
@@ -302,7 +303,7 @@ def compare(
     atol: float | None = None,
     rtol: float | None = None,
     precision: Any = None,
-    allow: str | Iterable[str] = (),
+    allow: PropertyName | Iterable[PropertyName] = (),
     seed: int = 0,
 ) -> Report:
     """Outputs and gradients of `func`, a kernel, against those of `reference` at the same inputs.

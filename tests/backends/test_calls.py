@@ -184,3 +184,32 @@ def test_a_call_knows_no_framework() -> None:
 def test_arrays_in_what_cannot_be_put_together_again_are_refused() -> None:
     with pytest.raises(ValueError, match="an input of type set holds arrays that need a gradient"):
         call_of(echo, ({A},))
+
+
+class WithContext(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+        return x * weight
+
+
+class WithSetup(torch.autograd.Function):
+    @staticmethod
+    def forward(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+        return x * weight
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        ctx.save_for_backward(*inputs)
+
+
+class Decorated(torch.autograd.Function):
+    @staticmethod
+    @torch.amp.custom_fwd(device_type="cpu")
+    def forward(ctx: Any, x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+        return x * weight
+
+
+@pytest.mark.parametrize("function", [WithContext, WithSetup, Decorated])
+def test_the_apply_of_a_function_has_the_names_of_its_forward(function: type[torch.autograd.Function]) -> None:
+    x = torch.ones(2, dtype=torch.float64, requires_grad=True)
+    assert call_of(function.apply, (x, x)).names() == ["x", "weight"]

@@ -108,6 +108,13 @@ class Tab:
     def choose(self, selector: str, text: str) -> None:
         self.driver.find_element("css selector", selector).send_keys(text)
 
+    def hover(self, selector: str, number: int = 0) -> list[str]:
+        """Move the pointer over the middle of an element, and read what the figure tells then."""
+        from selenium.webdriver import ActionChains
+
+        ActionChains(self.driver).move_to_element(self.driver.find_elements("css selector", selector)[number]).perform()
+        return self.js("[...document.querySelectorAll('.tip:not([hidden]) span')].map(s => s.textContent)")
+
     def keep(self, name: str, directory: Path) -> Path:
         path = Path(os.environ.get("GRADPROOF_SCREENSHOTS") or directory) / f"{name}.png"
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -144,14 +151,16 @@ def test_it_opens_without_an_error_and_nothing_leaves_the_file(tab: Tab, page: P
 def test_heat_maps_slices_and_ladders_are_drawn(tab: Tab, page: Path) -> None:
     tab.open(page).draw_everything()
     for kind, mark in [
-        ("heat", ".heatmaplayer image, .heatmaplayer path"),
-        ("slice", ".scatterlayer .trace path.js-line"),
-        ("ladder", ".errorbars path"),
+        ("heat", "g rect.cell"),
+        ("slice", "path.line.analytic"),
+        ("ladder", "path.bar"),
     ]:
         figures = f"[...document.querySelectorAll('figure[data-kind={kind}]')]"
-        assert tab.js(f"{figures}.length") >= 2
+        assert tab.js(f"{figures}.length") >= 2, kind
         assert tab.js(f"{figures}.every(f => f.querySelector('{mark}'))"), kind
-    lines = "document.querySelector('figure[data-kind=slice]').querySelectorAll('.scatterlayer path.js-line').length"
+        assert tab.js(f"{figures}.every(f => f.querySelectorAll('.xtick').length > 1)"), f"labelled ticks of {kind}"
+        assert tab.js(f"{figures}.every(f => f.querySelectorAll('.title').length > 1)"), f"titles of axes of {kind}"
+    lines = "document.querySelector('figure[data-kind=slice]').querySelectorAll('g > path.line').length"
     assert tab.js(lines) == 3  # the function and both tangents
 
 
@@ -191,6 +200,7 @@ def test_many_reports_are_listed_and_a_link_opens_one(tab: Tab, tmp_path: Path) 
     tab.driver.find_element("link text", "test_3").click()
     tab.wait("document.querySelector('#report-4').open")
     tab.wait("document.querySelectorAll('#report-4 figure.drawn').length > 0")
+    assert tab.js("document.querySelector('#report-4 summary h2').textContent").split() == ["FAIL", "test_3"]
     tab.choose(".status-filter", "PASS")
     assert tab.column("checks", 0) == ["test_right"]
     assert tab.errors() == []
@@ -205,7 +215,10 @@ def test_hostile_names_stay_text(tab: Tab, tmp_path: Path, name: str) -> None:
     made = report(finding, subject=name, covered=(name,), not_covered=(name,), inputs=(x,))
     write_html(tmp_path / "hostile.html", [(name, made)])
     tab.open(tmp_path / "hostile.html").draw_everything()
-    assert tab.js("document.title") == "FAIL · gradproof"
+    assert tab.js("document.title").startswith("FAIL · ")
+    assert "owned" not in tab.js("document.title").removeprefix(f"FAIL · {name}")
+    tab.hover("figure[data-kind=heat] g rect.cell")
+    assert tab.js("document.querySelector('.tip:not([hidden])').textContent")
     assert tab.js("document.querySelectorAll('#owned, img, b').length") == 0
     assert tab.errors() == []
     assert len([url for url in tab.requests() if not url.startswith(("data:", "blob:"))]) == 1
@@ -236,13 +249,13 @@ def luminance(path: Path) -> float:
 def test_light_and_dark_follow_the_system(tab: Tab, page: Path, tmp_path: Path, scheme: str, bright: bool) -> None:
     tab.open(page, scheme=scheme).draw_everything()
     assert (luminance(tab.keep(scheme, tmp_path)) > 128) is bright
-    ink = "getComputedStyle(document.querySelector('figure[data-kind=slice] .xtick text')).fill"
+    ink = "getComputedStyle(document.querySelector('figure[data-kind=slice] .xtick')).fill"
     assert (sum(map(int, tab.js(ink)[4:-1].split(","))) < 384) is bright  # dark letters on light, light on dark
 
 
 def test_figures_follow_when_the_scheme_changes(tab: Tab, page: Path) -> None:
     tab.open(page, scheme="light").draw_everything()
-    line = "getComputedStyle(document.querySelector('figure[data-kind=slice] path.js-line')).stroke"
+    line = "getComputedStyle(document.querySelector('figure[data-kind=slice] path.line')).stroke"
     before = tab.js(line)
     features = [{"name": "prefers-color-scheme", "value": "dark"}]
     tab.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
@@ -250,9 +263,102 @@ def test_figures_follow_when_the_scheme_changes(tab: Tab, page: Path) -> None:
 
 
 def test_at_phone_width_nothing_sticks_out(tab: Tab, page: Path, tmp_path: Path) -> None:
-    tab.open(page, width=400).draw_everything(400)
-    assert tab.js("document.documentElement.scrollWidth") == 400
-    wide = "[...document.querySelectorAll('figure .canvas svg')].some(s => s.getBoundingClientRect().right > 400)"
+    tab.open(page, width=390).draw_everything(390)
+    assert tab.js("document.documentElement.scrollWidth") == 390
+    wide = "[...document.querySelectorAll('figure .canvas svg')].some(s => s.getBoundingClientRect().right > 390)"
     assert not tab.js(wide)
     with Image.open(tab.keep("phone", tmp_path)) as image:
-        assert image.width == 400
+        assert image.width == 390
+
+
+def test_a_table_that_is_too_wide_shows_that_it_scrolls(tab: Tab, page: Path) -> None:
+    tab.open(page, width=390)
+    tab.wait("document.querySelectorAll('.scrolls.more').length >= 2")
+    hint = "getComputedStyle(document.querySelector('.scrolls:has(table.pairs) .sideways')).display"
+    assert tab.js(hint) == "block"
+    tab.driver.execute_script("document.querySelector('.scroll:has(table.pairs)').scrollLeft = 10000")
+    tab.wait(f"{hint} === 'none'")  # its end is in view
+    tab.open(page, width=1280)
+    assert tab.js(hint) == "none"
+
+
+def test_hovering_a_map_tells_the_elements_both_values_and_the_error_bar(tab: Tab, page: Path) -> None:
+    tab.open(page).draw_everything()
+    told = tab.hover("figure[data-kind=heat] g rect.cell")
+    assert told[0].startswith("output 0, element [")
+    assert told[1].startswith("input 1 `weight`, element [")
+    assert "wrong, worst" in told[2]
+    assert told[2].endswith("× allowed")
+    cells = "[...document.querySelectorAll('figure[data-kind=heat]')][0].querySelectorAll('g rect.cell').length"
+    texts = [tab.hover("figure[data-kind=heat] g rect.cell", k) for k in range(tab.js(cells))]
+    valued = [text for text in texts if any(line.startswith("numeric ") for line in text)]
+    assert len(valued) == 5, "the entries that a finding lists"
+    assert all("±" in text[3] and text[4].startswith("analytic ") for text in valued)
+
+
+def test_hovering_a_slice_and_a_ladder_tells_both_values_and_the_bar(tab: Tab, page: Path) -> None:
+    tab.open(page).draw_everything()
+    of_slice = tab.hover("figure[data-kind=slice] .canvas")
+    assert [line.rsplit(" ", 1)[0] for line in of_slice] == ["at", "function", "numerical tangent", "analytic tangent"]
+    of_ladder = tab.hover("figure[data-kind=ladder] .canvas")
+    assert of_ladder[0].startswith("step ")
+    assert "±" in of_ladder[1]
+    assert of_ladder[2].startswith("analytic ")
+
+
+def test_figures_are_read_with_the_keyboard(tab: Tab, page: Path) -> None:
+    from selenium.webdriver.common.keys import Keys
+
+    tab.open(page).draw_everything()
+    canvas = tab.driver.find_element("css selector", "figure[data-kind=ladder] .canvas")
+    canvas.send_keys(Keys.ARROW_RIGHT)
+    first = tab.js("document.querySelector('figure[data-kind=ladder] .tip').textContent")
+    canvas.send_keys(Keys.ARROW_RIGHT)
+    second = tab.js("document.querySelector('figure[data-kind=ladder] .tip').textContent")
+    assert first.startswith("step ")
+    assert second.startswith("step ")
+    assert first != second
+    canvas.send_keys(Keys.ESCAPE)
+    assert tab.js("document.querySelector('figure[data-kind=ladder] .tip').hidden")
+
+
+def test_dragging_zooms_and_a_double_click_shows_everything_again(tab: Tab, page: Path) -> None:
+    from selenium.webdriver import ActionChains
+
+    tab.open(page).draw_everything()
+    figure = "document.querySelector('figure[data-kind=slice]')"
+    ticks = f"[...{figure}.querySelectorAll('.xtick')].map(t => t.textContent)"
+    before = tab.js(ticks)
+    canvas = tab.driver.find_element("css selector", "figure[data-kind=slice] .canvas")
+    chain = ActionChains(tab.driver).move_to_element_with_offset(canvas, -60, -40).click_and_hold()
+    chain.move_by_offset(90, 70).release().perform()
+    tab.wait(f"{figure}.classList.contains('zoomed')")
+    assert tab.js(ticks) != before
+    ActionChains(tab.driver).double_click(canvas).perform()
+    tab.wait(f"!{figure}.classList.contains('zoomed')")
+    assert tab.js(ticks) == before
+    tab.driver.find_element("css selector", "figure[data-kind=slice] .zoom button").click()
+    assert tab.js(ticks) != before
+
+
+def test_the_contents_lead_to_a_finding_and_open_it(tab: Tab, tmp_path: Path) -> None:
+    findings = [wrong_jacobian(samples.entry(row), hint="one cause") for row in range(3)]
+    write_html(tmp_path / "many.html", [("f", report(*findings))])
+    tab.open(tmp_path / "many.html", width=390)
+    assert not tab.js("document.querySelector('nav.contents details').open")
+    tab.driver.find_element("css selector", "nav.contents summary").click()
+    tab.driver.find_elements("css selector", "nav.contents a[href='#finding-3']")[0].click()
+    tab.wait("document.querySelector('#finding-3').open")
+    tab.wait("Math.abs(document.querySelector('#finding-3').getBoundingClientRect().top) < 200")
+    tab.wait("document.querySelectorAll('#finding-3 figure.drawn').length > 0")
+    tab.open(tmp_path / "many.html", width=1280)
+    assert tab.js("document.querySelector('nav.contents details').open"), "beside the page there is room for them"
+    assert tab.js("document.querySelector('nav').getBoundingClientRect().right <= "
+                  "document.querySelector('main').getBoundingClientRect().left")  # fmt: skip
+    assert tab.errors() == []
+
+
+def test_terms_explain_themselves_on_hover(tab: Tab, page: Path) -> None:
+    tab.open(page)
+    title = "[...document.querySelectorAll('table.pairs abbr')].find(a => a.textContent === 'would notice').title"
+    assert "would have been noticed" in tab.js(title)

@@ -21,6 +21,7 @@ from gradproof.core.space import Elements
 from gradproof.render.html import render
 from gradproof.render.json import REPORT, RUN, RecordedError, dump_run, load_run
 from gradproof.render.maps import maps_of
+from gradproof.results.run import Checked, Crash, Run
 
 
 def strict(text: str) -> Any:
@@ -116,7 +117,7 @@ def changed_block(**changes: Any) -> str:
         ("{}", "not a document of gradproof"),
         (changed(schema="gradproof.report/1"), "follows gradproof.report/1, and this version of gradproof reads"),
         (changed(schema="gradproof.report/3"), "follows gradproof.report/3, and this version of gradproof reads"),
-        (changed(schema="gradproof.run/2"), "follows gradproof.run/2: it holds several reports"),
+        (changed(schema="gradproof.run/3"), "follows gradproof.run/3: it holds several reports"),
         (changed(schema="another/2"), "not a document of gradproof"),
         (changed(seed="0"), "report.seed"),
         (changed(seed=True), "report.seed"),
@@ -142,10 +143,27 @@ def test_what_is_no_report_is_refused_by_name(text: str, message: str) -> None:
 
 def test_a_run_holds_several_reports() -> None:
     one, two = samples.report(), samples.report(samples.wrong_jacobian())
-    text = dump_run([("first", one), ("second", two)], [{"test": "first", "torch": "pass"}])
-    assert load_run(text) == [("first", one), ("second", two)]
-    assert strict(text)["comparisons"] == [{"test": "first", "torch": "pass"}]
-    assert load_run(two.to_json()) == [("model", two)]
+    checks = (Checked("first", one, torch="pass", torch_seconds=0.5), Checked("second", two, expected=True))
+    crash = Crash("third", "KeyError", "'x'", "Traceback …")
+    run = Run(checks, (crash,), ({"test": "first", "torch": "pass"},))
+    assert load_run(dump_run(run)) == run
+    strict(dump_run(run))
+    assert load_run(two.to_json()) == Run((Checked("model", two),))
+    assert load_run(dump_run([("first", one)])).reports == [("first", one)]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"crashes": [{"name": "x"}]}, "crashes[0]"),
+        ({"comparisons": 3}, "comparisons"),
+        ({"reports": [{"name": "x"}]}, "does not follow its schema"),
+    ],
+)
+def test_what_is_no_run_is_refused_by_name(change: dict[str, Any], message: str) -> None:
+    document = {**json.loads(dump_run([("f", samples.report())])), **change}
+    with pytest.raises(ValueError, match=re.escape(message)):
+        load_run(json.dumps(document))
 
 
 def test_the_documentation_names_every_key() -> None:
@@ -182,7 +200,7 @@ def test_a_certificate_names_blocks_by_their_numbers() -> None:
 
 
 def test_an_earlier_version_is_named_with_what_to_do() -> None:
-    with pytest.raises(ValueError, match=r"gradproof\.report/1.*gradproof\.report/2.*run the check again"):
+    with pytest.raises(ValueError, match=r"gradproof\.report/1.*gradproof\.report/3.*run the check again"):
         Report.from_json(changed(schema="gradproof.report/1"))
     run = json.loads(dump_run([("f", samples.report())]))
     for old in ({**run, "schema": "gradproof.run/1"}, {**run, "reports": [{"name": "f", "report": {"schema": "x"}}]}):

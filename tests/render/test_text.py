@@ -11,11 +11,14 @@ import report_samples as samples
 import torch
 from functions import square_with
 from hypothesis import given
+from hypothesis import strategies as st
 from report_samples import entry, report, wrong_jacobian
 from rich.console import Console
 
 from gradproof import CheckFailedError, Finding, Report, Status, check
+from gradproof.render.folding import width
 from gradproof.render.terminal import coloured, show
+from gradproof.render.text import plain
 
 
 def test_a_failure_reads_verdict_place_values_and_cause_first() -> None:
@@ -32,15 +35,15 @@ def test_then_a_row_for_each_pair_the_findings_and_the_cost() -> None:
     told = str(report(wrong_jacobian(), not_covered=("argument `mask` has no gradient",))).splitlines()
     assert told[5:] == [
         "",
-        "  output    input             status  wrong    worst difference  allowed  would notice",
-        "  output 0  input 0 `x`       WRONG   2 of 24  3                 0.01     3e-08",
-        "  output 0  input 1 `weight`  RIGHT   0 of 16                             4e-08",
+        "  output    input             status  wrong    worst difference  allowed  × allowed  would notice",
+        "  output 0  input 0 `x`       WRONG   2 of 24  3                 0.01     3e+02      3e-08",
+        "  output 0  input 1 `weight`  RIGHT   0 of 16                                        4e-08",
         "",
         "WRONG jacobian: Jacobian mismatch for output 0 with respect to input 0 `x`,",
         "  2 of 24 entries differ; the worst:",
-        "  output       input           numeric    analytic  ratio  difference  allowed",
-        "  element [1]  element [1, 1]  2 ± 1e-09  -1        -0.5   3           0.01",
-        "  element [2]  element [1, 2]  2 ± 1e-09  0.5       0.25   1.5         0.01",
+        "  output       input           numeric    analytic  ratio  difference  allowed  × allowed",
+        "  element [1]  element [1, 1]  2 ± 1e-09  -1        -0.5   3           0.01     3e+02",
+        "  element [2]  element [1, 2]  2 ± 1e-09  0.5       0.25   1.5         0.01     1.5e+02",
         "  hint: the sign is wrong",
         "",
         "covered: input 0 `x`, input 1 `weight`; 40 Jacobian entries, reverse and forward mode",
@@ -100,6 +103,53 @@ def test_names_cannot_move_the_cursor(name: str) -> None:
     assert all(c.isprintable() or c == "\n" for c in told)
 
 
+@pytest.mark.parametrize("columns", [40, 60, 80, 100])
+def test_lines_fold_to_the_width_and_lose_nothing(columns: int) -> None:
+    long = "analytic ≈ 0.25 × numeric on 8 of 8 wrong entries: a factor 1/4, a size of a dimension: a mean"
+    made = report(wrong_jacobian(hint=long), not_covered=("argument `mask` has no gradient, " * 6,))
+    wide, narrow = plain(made), plain(made, columns)
+    assert max(map(width, narrow.splitlines())) <= columns
+    assert max(map(width, wide.splitlines())) > columns
+    assert sorted(narrow.split()) == sorted(wide.split())
+
+
+def test_what_continues_is_indented_below_what_it_continues() -> None:
+    made = report(wrong_jacobian(hint="a factor that is explained in a sentence of some length"))
+    told = plain(made, 50).splitlines()
+    at = next(k for k, line in enumerate(told) if line.startswith("  cause"))
+    assert told[at : at + 2] == ["  cause     a factor that is explained in a", "            sentence of some length"]
+
+
+def test_columns_of_a_table_that_do_not_fit_stand_below_the_others() -> None:
+    told = plain(report(wrong_jacobian()), 70).splitlines()
+    at = next(k for k, line in enumerate(told) if line.startswith("  output    input"))
+    assert [line.split() for line in told[at : at + 4]] == [
+        ["output", "input", "status", "wrong", "worst", "difference"],
+        ["allowed", "×", "allowed", "would", "notice"],
+        ["output", "0", "input", "0", "`x`", "WRONG", "2", "of", "24", "3"],
+        ["0.01", "3e+02", "3e-08"],
+    ]
+
+
+@given(samples.reports, st.integers(30, 120))
+def test_any_report_folds_to_any_width(made: Report, columns: int) -> None:
+    """But for a single cell of a table that is wider, which is not cut."""
+    assert coloured(made, columns).plain == plain(made, columns)
+
+
+def test_no_ratio_is_told_where_there_is_none() -> None:
+    told = str(report(wrong_jacobian(entry(numeric=0.0, analytic=1.0))))
+    assert "nan" not in told
+
+
+def test_pairs_are_sorted_by_what_the_header_names() -> None:
+    """By status, then by `× allowed`."""
+    near, far = entry(0, 0, analytic=2.02), entry(0, 7, analytic=30.0)
+    made = report(wrong_jacobian(near), wrong_jacobian(far))
+    assert [pair.input.name for pair in made.pairs] == ["weight", "x"]
+    assert [f"{pair.excess:.2g}" for pair in made.pairs] == ["2.8e+03", "2"]
+
+
 class Terminal(io.StringIO):
     def isatty(self) -> bool:
         return True
@@ -118,9 +168,18 @@ def test_on_a_terminal_it_is_coloured_elsewhere_plain(monkeypatch: pytest.Monkey
 
 def test_without_rich_a_terminal_gets_plain_text(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gradproof.render.terminal.find_spec", lambda name: None)
+    monkeypatch.setenv("COLUMNS", "300")
     shown = Terminal()
     show(report(), shown)
     assert shown.getvalue() == f"{report()}\n"
+
+
+def test_print_folds_on_a_terminal_and_nowhere_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    made = report(wrong_jacobian())
+    assert max(map(width, str(made).splitlines())) > 60
+    monkeypatch.setattr("sys.stdout", Terminal())
+    assert max(map(width, str(made).splitlines())) <= 60
 
 
 def test_the_text_needs_no_rich(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,57 +3,79 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterable
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from gradproof.render.figures import heat_map, ladder_plot, slice_plot
-from gradproof.render.maps import maps_of
-from gradproof.render.text import number, number_or_nan, numeric_of, printable, summary
+from gradproof.render.page import ShownReport, excess_text, shown
+from gradproof.render.terms import TERMS
+from gradproof.render.text import excess_in_words, number, number_or_nan, numeric_of, printable, ratio_of
 from gradproof.results.report import Report, Verdict
+from gradproof.results.run import Run
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
 _TEMPLATES = Path(__file__).parent / "templates"
-# Up to so many reports that do not pass are open from the start.
+# Findings without a cause in common that are open from the start.
 _FEW = 3
 
 
-def write_html(path: str | PathLike[str], reports: Sequence[tuple[str, Report]]) -> None:
+def write_html(path: str | PathLike[str], reports: Run | Iterable[tuple[str, Report]]) -> None:
     """Write reports, with their names, into a file."""
     Path(path).write_text(render(reports), encoding="utf-8")
 
 
-def render(reports: Sequence[tuple[str, Report]]) -> str:
+def require_html() -> None:
+    """Raise `ImportError`, with the extra to install, unless a page can be rendered."""
+    environment()
+
+
+def render(reports: Run | Iterable[tuple[str, Report]]) -> str:
     """The page. Names, messages and everything else of the user's is escaped."""
-    verdict = overall([report for _, report in reports])
-    pictures = any(report.exhibits or maps_of(report) for _, report in reports)
-    return _environment().get_template("page.html.j2").render(
-        reports=reports,
-        verdict=verdict,
-        summary=summary([report for _, report in reports]),
-        open_failed=sum(not report for _, report in reports) <= _FEW,
-        style=_asset("style.css"),
-        script=_asset("script.js"),
-        plotly=_plotly() if pictures else "",
+    run = Run.of(reports)
+    listed = shown(run)
+    single = listed[0] if len(listed) == 1 and not run.crashes else None
+    return environment().get_template("page.html.j2").render(
+        reports=listed,
+        single=single,
+        crashes=run.crashes,
+        title=_title(single, run),
+        verdict=run.verdict,
+        summary=run.summary,
+        any_torch=any(each.torch for each in run.checks),
+        terms=TERMS,
+        few=_FEW,
+        style=asset("style.css"),
+        script=asset("script.js"),
+        pictures=any(map(_has_pictures, listed)),
+        figure_script=asset("figure.js"),
     )  # fmt: skip
 
 
-def overall(reports: Sequence[Report]) -> Verdict:
+def _title(single: ShownReport | None, run: Run) -> str:
+    """The function, or how many checks there are."""
+    if single is None:
+        return f"{len(run.checks) + len(run.crashes)} checks"
+    return single.checked.name or single.report.subject or "unnamed"
+
+
+def _has_pictures(report: ShownReport) -> bool:
+    return any(finding.maps or finding.exhibits for group in report.groups for finding in group.findings)
+
+
+def overall(reports: Iterable[Report]) -> Verdict:
     """The verdict of several reports: that of the worst. Where nothing was checked, nothing passed."""
-    verdicts = {report.verdict for report in reports}
-    worst_first = (Verdict.FAIL, Verdict.INCONCLUSIVE, Verdict.PASS)
-    return next((verdict for verdict in worst_first if verdict in verdicts), Verdict.INCONCLUSIVE)
+    return Run.of([("", report) for report in reports]).verdict
 
 
 @functools.cache
-def _environment() -> Environment:
+def environment() -> Environment:
     try:
         from jinja2 import Environment, FileSystemLoader, StrictUndefined
     except ImportError as error:
-        raise _missing(error) from error
+        raise ImportError(f"the HTML report needs {error.name}: pip install 'gradproof[html]'") from error
     environment = Environment(
         autoescape=True,
         loader=FileSystemLoader(_TEMPLATES),
@@ -62,10 +84,10 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    # jinja2 says that these dictionaries hold only what it has put in itself
-    filters, names = cast(dict[str, Any], environment.filters), cast(dict[str, Any], environment.globals)
-    filters.update({"num": number, "value": number_or_nan, "numeric": numeric_of})
-    names.update({"maps_of": maps_of, "heat_map": heat_map, "slice_plot": slice_plot, "ladder_plot": ladder_plot})
+    # jinja2 says that this dictionary holds only what it has put in itself
+    filters = cast(dict[str, Any], environment.filters)
+    filters.update({"num": number, "value": number_or_nan, "numeric": numeric_of, "ratio": ratio_of})
+    filters.update({"excess": excess_in_words, "excess_of": excess_text, "lines": _lines})
     return environment
 
 
@@ -74,21 +96,14 @@ def _legible(value: Any) -> Any:
     return value if hasattr(value, "__html__") else printable(str(value))
 
 
-def _asset(name: str) -> Any:
+def _lines(text: str) -> Any:
+    """A text of several lines, escaped, with its line breaks."""
+    from markupsafe import Markup, escape
+
+    return Markup("\n").join(escape(printable(line)) for line in text.splitlines())
+
+
+def asset(name: str) -> Any:
     from markupsafe import Markup
 
     return Markup((_TEMPLATES / name).read_text(encoding="utf-8"))  # our own file
-
-
-def _plotly() -> Any:
-    from markupsafe import Markup
-
-    try:
-        from plotly.offline import get_plotlyjs
-    except ImportError as error:
-        raise _missing(error) from error
-    return Markup(get_plotlyjs())
-
-
-def _missing(error: ImportError) -> ImportError:
-    return ImportError(f"the HTML report needs {error.name}: pip install 'gradproof[html]'")

@@ -24,9 +24,10 @@ import numpy as np
 from gradproof.core.space import Block, Elements
 from gradproof.results.finding import Finding
 from gradproof.results.report import Report
+from gradproof.results.run import Checked, Crash, Run
 
-REPORT = "gradproof.report/2"
-RUN = "gradproof.run/2"
+REPORT = "gradproof.report/3"
+RUN = "gradproof.run/3"
 _SPECIAL = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 # What a document says besides the fields of a dataclass: it follows from them.
 _DERIVED: dict[type, tuple[str, ...]] = {Report: ("verdict",), Finding: ("message",)}
@@ -61,23 +62,42 @@ def load_report(text: str) -> Report:
     return _report(_parsed(text, REPORT))
 
 
-def dump_run(reports: NamedReports, comparisons: Sequence[Mapping[str, Any]] = ()) -> str:
-    """Several reports, with their names, and what a run compared with torch, as one document."""
-    named = [{"name": name, "report": _document(report)} for name, report in reports]
-    return _text({"schema": RUN, "reports": named, "comparisons": list(comparisons)})
+def dump_run(run: Run | NamedReports) -> str:
+    """Several reports, with their names, and what else is known of a run, as one document."""
+    made = Run.of(run)
+    checks = [
+        {
+            "name": each.name,
+            "expected": each.expected,
+            "torch": each.torch,
+            "torch_seconds": each.torch_seconds,
+            "report": _document(each.report),
+        }
+        for each in made.checks
+    ]
+    crashes = [dataclasses.asdict(crash) for crash in made.crashes]
+    return _text({"schema": RUN, "reports": checks, "crashes": crashes, "comparisons": list(made.comparisons)})
 
 
-def load_run(text: str) -> list[tuple[str, Report]]:
+def load_run(text: str) -> Run:
     """The reports in a document of either kind, with their names."""
     document = _parsed(text, RUN, REPORT)
     if document["schema"] == REPORT:
         report = _report(document)
-        return [(report.subject, report)]
+        return Run((Checked(report.subject, report),))
     try:
-        named = [(str(row["name"]), _of_schema(row["report"], REPORT)) for row in document["reports"]]
+        checks = [_check(row, f"reports[{k}]") for k, row in enumerate(document["reports"])]
+        crashes = [_Reader(()).read(Crash, row, f"crashes[{k}]") for k, row in enumerate(document["crashes"])]
+        return Run(tuple(checks), tuple(crashes), tuple(_checked(document["comparisons"], list, "comparisons")))
     except (KeyError, TypeError) as error:
         raise _refusal(error) from error
-    return [(name, _report(report)) for name, report in named]
+
+
+def _check(row: Mapping[str, Any], where: str) -> Checked:
+    report = _report(_of_schema(row["report"], REPORT))
+    kinds = {"name": str, "expected": bool, "torch": str, "torch_seconds": float}
+    values = {name: _Reader(()).read(kind, row[name], f"{where}.{name}") for name, kind in kinds.items()}
+    return Checked(report=report, **values)
 
 
 def _text(document: Mapping[str, Any]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, TextIO
@@ -31,21 +32,25 @@ STYLES = {
 
 
 def show(report: Report, file: TextIO | None = None) -> None:
-    """Print a report: in colour on a terminal, else as plain text."""
+    """Print a report: in colour and folded to its width on a terminal, else as plain text."""
     stream = sys.stdout if file is None else file
-    if stream.isatty() and find_spec("rich") is not None:
+    if not stream.isatty():
+        stream.write(f"{plain(report)}\n")
+    elif find_spec("rich") is None:
+        stream.write(f"{plain(report, shutil.get_terminal_size().columns)}\n")
+    else:
         from rich.console import Console
 
-        Console(file=stream, highlight=False).print(coloured(report), soft_wrap=True)
-    else:
-        stream.write(f"{plain(report)}\n")
+        console = Console(file=stream, highlight=False)
+        console.print(coloured(report, console.width), soft_wrap=True)
 
 
-def coloured(report: Report) -> Text:
-    """The lines of a report as rich shows them; their text is `str(report)`."""
+def coloured(report: Report, columns: int | None = None) -> Text:
+    """The lines of a report as rich shows them; without a number of columns, their text is that of `plain`."""
     from rich.text import Text
 
-    rows = [Text.assemble(*((span.text, STYLES.get(span.style, "")) for span in line)) for line in lines(report)]
+    told = lines(report, columns)
+    rows = [Text.assemble(*((span.text, STYLES.get(span.style, "")) for span in line)) for line in told]
     for row in rows:
         row.rstrip()
     return Text("\n").join(rows)

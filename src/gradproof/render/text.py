@@ -2,44 +2,46 @@
 
 from __future__ import annotations
 
-import unicodedata
+import math
+import shutil
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import NamedTuple
 
 from gradproof.core.status import Status
+from gradproof.render.folding import Line, Span, all_folded, bands, folded, width
 from gradproof.results.finding import Entry, Finding
 from gradproof.results.pairs import Pair
-from gradproof.results.report import Report, Verdict
+from gradproof.results.report import Report
 
 # Rows of the table of pairs; the worst come first, and the rest are counted.
 _ROWS = 12
+# Where the text of a field begins: after its name.
+_FIELD = 12
 _NO_CAUSE = "no usual cause fits; see the entries below for what they have in common"
 
 
-class Span(NamedTuple):
-    """A piece of a line, and what it is: a key of `gradproof.render.terminal.STYLES`, or nothing special."""
-
-    text: str
-    style: str = ""
+def plain(report: Report, columns: int | None = None) -> str:
+    """The lines without colour, folded to a number of columns if there is one."""
+    return "\n".join("".join(span.text for span in line).rstrip() for line in lines(report, columns))
 
 
-Line = tuple[Span, ...]
+def terminal_width() -> int | None:
+    """The columns of the terminal that standard output is; None if it is none."""
+    if sys.stdout is None or not sys.stdout.isatty():  # pyright: ignore[reportUnnecessaryComparison]
+        return None
+    return shutil.get_terminal_size().columns
 
 
-def plain(report: Report) -> str:
-    """The lines without colour."""
-    return "\n".join("".join(span.text for span in line).rstrip() for line in lines(report))
-
-
-def lines(report: Report) -> Iterator[Line]:
+def lines(report: Report, columns: int | None = None) -> Iterator[Line]:
     """The verdict, the worst thing found and its likely cause; then everything else."""
-    yield (Span(report.verdict.name, report.verdict.name), Span(f": {report.verdict.value}"))
+    verdict = Span(report.verdict.name, report.verdict.name), Span(f": {report.verdict.value}")
+    yield from folded(verdict, columns, indent=2)
     if not report:
-        yield from _foremost(report.findings[0])
-    yield from _table_of_pairs(report.pairs)
+        yield from all_folded(_foremost(report.findings[0]), columns, indent=_FIELD)
+    yield from _table_of_pairs(report.pairs, columns)
     for finding in report.findings:
-        yield from _finding(finding)
-    yield from _footer(report)
+        yield from _finding(finding, columns)
+    yield from all_folded(_footer(report), columns)
 
 
 def printable(text: str) -> str:
@@ -69,6 +71,16 @@ def numeric_of(entry: Entry) -> str:
     return f"{entry.numeric:.9g} ± {entry.error:.1g}" if entry.error else f"{entry.numeric:.9g}"
 
 
+def ratio_of(entry: Entry) -> str:
+    """analytic / numeric in few digits; nothing where there is no ratio."""
+    return "" if math.isnan(entry.ratio) else number(entry.ratio, 4)
+
+
+def excess_in_words(entry: Entry) -> str:
+    """The difference in units of what is allowed."""
+    return number(entry.difference / entry.allowed if entry.allowed else math.inf, 2)
+
+
 def _foremost(finding: Finding) -> Iterator[Line]:
     """The finding to read first: where, the two values, and the likely cause."""
     if not finding.entries:
@@ -80,7 +92,7 @@ def _foremost(finding: Finding) -> Iterator[Line]:
     entry = finding.entries[0]
     yield _field(_LABELS[finding.status], f"{entry.output}, with respect to {entry.input}", "place")
     yield _field("numeric", numeric_of(entry), "numeric")
-    ratio = number(entry.ratio, 4)
+    ratio = ratio_of(entry)
     comparison = f"difference {number(entry.difference)}, allowed {number(entry.allowed)}"
     analytic = number_or_nan(entry.analytic)
     detail = f"  ({f'{ratio} × numeric; ' if ratio else ''}{comparison})"
@@ -101,13 +113,13 @@ def _field(name: str, text: str, style: str) -> Line:
     return Span(f"  {name:<8}  ", "label"), Span(printable(text), style)
 
 
-def _table_of_pairs(pairs: Sequence[Pair]) -> Iterator[Line]:
+def _table_of_pairs(pairs: Sequence[Pair], columns: int | None) -> Iterator[Line]:
     if not pairs:
         return
     shown = pairs[:_ROWS]
     yield ()
-    header = ("output", "input", "status", "wrong", "worst difference", "allowed", "would notice")
-    yield from aligned(header, map(_pair_row, shown), lambda row, column: row[2] if column == 2 else "")
+    header = ("output", "input", "status", "wrong", "worst difference", "allowed", "× allowed", "would notice")
+    yield from aligned(header, map(_pair_row, shown), lambda row, column: row[2] if column == 2 else "", columns)
     rest = pairs[_ROWS:]
     if rest:
         counted = {word: sum(pair.word == word for pair in rest) for word in dict.fromkeys(pair.word for pair in rest)}
@@ -122,21 +134,21 @@ def _pair_row(pair: Pair) -> tuple[str, ...]:
         pair.count,
         number(pair.difference),
         number(pair.allowed),
+        number(pair.excess, 2),
         number(pair.smallest, 2),
     )
 
 
-def _finding(finding: Finding) -> Iterator[Line]:
+def _finding(finding: Finding, columns: int | None) -> Iterator[Line]:
     yield ()
     first, *rest = map(printable, finding.headline.splitlines() or [""])
-    yield Span(finding.status.name, finding.status.name), Span(f" {printable(finding.property)}: {first}")
-    for text in rest:
-        yield (Span(text),)
+    head = Span(finding.status.name, finding.status.name), Span(f" {printable(finding.property)}: {first}")
+    yield from all_folded([head, *((Span(text),) for text in rest)], columns, indent=2)
     if finding.entries:
-        header = ("output", "input", "numeric", "analytic", "ratio", "difference", "allowed")
-        yield from aligned(header, map(_entry_row, finding.entries), _styles_of_entries)
+        header = ("output", "input", "numeric", "analytic", "ratio", "difference", "allowed", "× allowed")
+        yield from aligned(header, map(_entry_row, finding.entries), _styles_of_entries, columns)
     if finding.hint:
-        yield Span("  hint: ", "label"), Span(printable(finding.hint), "cause")
+        yield from folded((Span("  hint: ", "label"), Span(printable(finding.hint), "cause")), columns, indent=8)
 
 
 def _entry_row(entry: Entry) -> tuple[str, ...]:
@@ -145,9 +157,10 @@ def _entry_row(entry: Entry) -> tuple[str, ...]:
         entry.input.within or "the number",
         numeric_of(entry),
         number_or_nan(entry.analytic),
-        number(entry.ratio, 4),
+        ratio_of(entry),
         number(entry.difference),
         number(entry.allowed),
+        excess_in_words(entry),
     )
 
 
@@ -175,34 +188,26 @@ def _note(name: str, text: str) -> Line:
 
 
 def aligned(
-    header: Sequence[str], rows: Iterable[Sequence[str]], style: Callable[[Sequence[str], int], str]
+    header: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    style: Callable[[Sequence[str], int], str],
+    columns: int | None = None,
 ) -> Iterator[Line]:
-    """A table, its columns as wide as their widest cell; columns without any cell are left out."""
+    """A table, its columns as wide as their widest cell; columns without any cell are left out.
+
+    Where it is wider than `columns`, the columns that do not fit stand below the others, row by row.
+    """
     body = list(rows)
     used = [k for k in range(len(header)) if any(row[k] for row in body)]
     widths = {k: max(width(row[k]) for row in [header, *body]) for k in used}
+    parts = bands(widths, columns)
     for row in [header, *body]:
         styles = {k: "label" if row is header else style(row, k) for k in used}
-        yield tuple(
-            span
-            for k in used
-            for span in (Span("  "), Span(row[k], styles[k]), Span(" " * (widths[k] - width(row[k]))))
-            if span.text
-        )
-
-
-def width(text: str) -> int:
-    """The columns that a text takes on a terminal.
-
-    >>> width("a重b")
-    4
-    """
-    wide = sum(unicodedata.east_asian_width(c) in "WF" for c in text)
-    return len(text) + wide - sum(unicodedata.combining(c) > 0 for c in text)
-
-
-def summary(reports: Sequence[Report]) -> str:
-    """One line for several reports."""
-    counts = {each: sum(report.verdict is each for report in reports) for each in Verdict}
-    told = ", ".join(f"{count} {each.name}" for each, count in counts.items() if count) or "none"
-    return f"{len(reports)} {'check' if len(reports) == 1 else 'checks'}: {told}"
+        for number_, part in enumerate(parts):
+            indent = () if number_ == 0 else (Span("  "),)
+            yield indent + tuple(
+                span
+                for k in part
+                for span in (Span("  "), Span(row[k], styles[k]), Span(" " * (widths[k] - width(row[k]))))
+                if span.text
+            )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -37,6 +38,13 @@ class Pair:
         return f"{'at least ' if self.located else ''}{self.wrong} of {self.total}"
 
     @property
+    def excess(self) -> float | None:
+        """The worst difference in units of what is allowed."""
+        if self.difference is None or self.allowed is None:
+            return None
+        return self.difference / self.allowed if self.allowed else math.inf
+
+    @property
     def total(self) -> int:
         return self.output.size * self.input.size
 
@@ -53,7 +61,10 @@ class Pair:
 def pair_up(
     inputs: Sequence[Block], outputs: Sequence[Block], findings: Sequence[Finding], certificate: Certificate | None
 ) -> tuple[Pair, ...]:
-    """All pairs, worst first. A pair that no finding mentions is right only if the comparison ran to its end."""
+    """All pairs, worst first: by status, then by excess.
+
+    A pair that no finding mentions is right only if the comparison ran to its end.
+    """
     of_pair: dict[tuple[Block, Block], Finding] = {}
     for finding in sorted(findings, key=lambda f: f.status.rank, reverse=True):
         if finding.entries:
@@ -70,7 +81,12 @@ def pair_up(
         for output in outputs
         for input_ in inputs
     ]
-    return tuple(sorted(pairs, key=lambda pair: -pair.rank))
+    return tuple(sorted(pairs, key=_badness))
+
+
+def _badness(pair: Pair) -> tuple[float, float]:
+    excess = pair.excess or 0.0
+    return -pair.rank, -math.inf if math.isnan(excess) else -excess
 
 
 def _leaves_open(finding: Finding) -> bool:

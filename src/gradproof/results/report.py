@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterator
 from dataclasses import dataclass
 from os import PathLike
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gradproof.core.problem import Mode
 from gradproof.core.space import Block
@@ -16,6 +17,7 @@ from gradproof.results.finding import Finding
 from gradproof.results.pairs import Pair, pair_up
 
 if TYPE_CHECKING:
+    from rich.console import Console, ConsoleOptions
     from rich.text import Text
 
 
@@ -101,14 +103,32 @@ class Report:
     # Renderings. They live in gradproof.render and are loaded when they are asked for.
 
     def __str__(self) -> str:
-        from gradproof.render.text import plain
+        """The text of the report, folded to the terminal's width if standard output is one."""
+        from gradproof.render.text import plain, terminal_width
 
-        return plain(self)
+        return plain(self, terminal_width())
 
-    def __rich__(self) -> Text:
+    def __repr__(self) -> str:
+        from gradproof.render.line import one_line
+
+        return f"<Report {one_line(self)}>"
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Text]:
         from gradproof.render.terminal import coloured
 
-        return coloured(self)
+        yield coloured(self, options.max_width)
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: a light fragment without scripts."""
+        from gradproof.render.notebook import fragment
+
+        return fragment(self)
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """What IPython shows in a terminal: the text, folded to its width."""
+        from gradproof.render.text import plain
+
+        printer.text(plain(self, printer.max_width))
 
     def to_json(self) -> str:
         """The report as a JSON document, from which `from_json` makes an equal one."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from os import PathLike
+from typing import Any
 
 from gradproof.results.report import CheckFailedError, Report, Verdict
 
@@ -74,6 +75,22 @@ class SweepReport:
         from gradproof.render.sweep import plain
 
         return plain(self)
+
+    def __repr__(self) -> str:
+        from gradproof.render.line import one_line
+
+        told = f"; {one_line(self.cases[0].report)}" if not self else ""
+        return f"<SweepReport {self.verdict.name}: {self.subject}, {len(self.cases)} cases{told}>"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: a light fragment without scripts."""
+        from gradproof.render.notebook import sweep_fragment
+
+        return sweep_fragment(self)
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """What IPython shows in a terminal."""
+        printer.text(str(self))
 
     def to_json(self) -> str:
         """All reports as one JSON document, as a test run writes it: `gradproof show` reads it."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -47,7 +49,17 @@ def _why_constant(kind: str, tensor: torch.Tensor) -> str:
 
 
 def _code_of(function: Callable[..., Any]) -> Callable[..., Any]:
-    return function.forward if isinstance(function, torch.nn.Module) else function
+    """Of a module its forward; of the `apply` of an autograd Function its forward too, without the context."""
+    if isinstance(function, torch.nn.Module):
+        return function.forward
+    owner = getattr(function, "__self__", None)
+    if not (isinstance(owner, type) and issubclass(owner, torch.autograd.Function)):
+        return function
+    if getattr(function, "__name__", "") != "apply":
+        return function
+    forward = inspect.unwrap(owner.forward)
+    without_context = owner.setup_context is not torch.autograd.Function.setup_context
+    return forward if without_context else types.MethodType(forward, owner)  # a method's first name is left out
 
 
 TENSORS = Arrays(_TYPES, needs_gradient, _why_constant, _code_of)

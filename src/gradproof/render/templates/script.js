@@ -1,41 +1,6 @@
 "use strict";
+// Tables that sort, filter and show that they scroll; links that open what they lead to.
 (() => {
-  const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim();
-
-  // A copy of a figure in which "$name" is the page's colour of that name.
-  const painted = (value) => {
-    if (typeof value === "string") return value.startsWith("$") ? colour(value.slice(1)) : value;
-    if (Array.isArray(value)) return value.map(painted);
-    if (value === null || typeof value !== "object") return value;
-    return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, painted(item)]));
-  };
-
-  const draw = (plot) => {
-    const { data, layout } = painted(JSON.parse(plot.querySelector("script").textContent));
-    const font = { color: colour("soft"), family: "system-ui, sans-serif", size: 12 };
-    const own = { paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", font, autosize: true };
-    const hover = { hoverlabel: { bgcolor: colour("card"), bordercolor: colour("grid"), font: { color: colour("text") } } };
-    const options = { responsive: true, displayModeBar: false };
-    Plotly.react(plot.querySelector(".canvas"), data, { ...own, ...hover, ...layout }, options);
-    plot.classList.add("drawn");
-  };
-
-  // Figures are drawn when they come near the window: a page of a thousand reports opens at once.
-  if (typeof Plotly !== "undefined") {
-    const near = new IntersectionObserver((seen, observer) => {
-      for (const { isIntersecting, target } of seen) {
-        if (isIntersecting) {
-          observer.unobserve(target);
-          draw(target);
-        }
-      }
-    }, { rootMargin: "400px" });
-    document.querySelectorAll("figure.plot").forEach((plot) => near.observe(plot));
-    const dark = matchMedia("(prefers-color-scheme: dark)");
-    dark.addEventListener("change", () => document.querySelectorAll("figure.drawn").forEach(draw));
-    addEventListener("beforeprint", () => document.querySelectorAll("figure.plot:not(.drawn)").forEach(draw));
-  }
-
   const sortKey = (cell) => {
     const text = (cell.dataset.value ?? cell.textContent).trim();
     const number = Number(text);
@@ -71,7 +36,8 @@
 
   document.querySelectorAll(".sortable").forEach((box) => {
     const table = box.querySelector("table");
-    box.querySelector(".tools").hidden = false;
+    const tools = box.querySelector(".tools");
+    if (tools) tools.hidden = false;
     box.querySelectorAll("input, select").forEach((field) => field.addEventListener("input", () => filter(box)));
     [...table.tHead.rows[0].cells].forEach((header, column) => {
       const button = document.createElement("button");
@@ -82,14 +48,32 @@
     });
   });
 
-  // A link to a report opens it.
+  // A link opens what it leads to, and everything around that.
   const reveal = () => {
     const target = location.hash && document.getElementById(location.hash.slice(1));
-    if (target && target.tagName === "DETAILS") {
-      target.open = true;
-      target.scrollIntoView();
-    }
+    if (!target) return;
+    for (let box = target; box; box = box.parentElement) if (box.tagName === "DETAILS") box.open = true;
+    target.scrollIntoView();
   };
   addEventListener("hashchange", reveal);
+  document.addEventListener("click", (event) => {
+    const link = event.target.closest("a[href^='#']");
+    if (link && link.getAttribute("href") === location.hash) reveal();
+  });
   reveal();
+
+  // A table that is wider than its place says so, until its end is in view.
+  const mark = (box) => box.parentElement.classList.toggle("more", box.scrollWidth - box.clientWidth - box.scrollLeft > 2);
+  const watch = new ResizeObserver((seen) => seen.forEach(({ target }) => mark(target)));
+  document.querySelectorAll(".scroll").forEach((box) => {
+    watch.observe(box);
+    box.addEventListener("scroll", () => mark(box), { passive: true });
+  });
+
+  // On a wide window the contents stand beside the page, open.
+  const contents = document.querySelector("nav.contents details");
+  const wide = matchMedia("(min-width: 75rem)");
+  const place = () => { if (contents && wide.matches) contents.open = true; };
+  wide.addEventListener("change", place);
+  place();
 })();

@@ -1,0 +1,313 @@
+"""Thousands of cases: collected by name, run here or by somebody's workers, written down as they finish.
+
+Functions cannot be sent, but the files that make them are there for every worker: it is told a file and the numbers of
+cases, and makes them itself. It goes through a file once, however many chunks of it there are. What a chunk came to is
+written as lines of JSON at once, so that a run that was killed goes on where it ended.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import itertools
+import json
+import math
+import multiprocessing
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, wait
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from gradproof.results.run import Checked, Crash
+from gradproof.results.suite import Row, as_line
+from gradproof.running import Refusal, result_of
+from gradproof.targets import Case, TargetError, cases_of
+
+SCHEMA = "gradproof.suite/1"
+_CHUNK = 0.5
+"""Seconds that a chunk of cases should take."""
+_MOST = 256
+"""Cases in a chunk at most."""
+_TRIES = 2
+"""How often a case is tried by itself after its worker was lost."""
+_AHEAD = 2
+"""Chunks that wait for each worker."""
+
+
+class Named(NamedTuple):
+    """A case of a suite: the target that makes it, its number there, and its name, which is its own in the suite."""
+
+    target: str
+    number: int
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Cases of one target; `alone` counts the tries without others that could have ended the worker."""
+
+    cases: tuple[Named, ...]
+    alone: int = 0
+
+
+# which cases there are
+
+
+def collect(paths: Sequence[str]) -> list[Named]:
+    """The cases of files, of folders (every file in them that has some) and of targets, in order.
+
+    Each case is made once, for its name, and let go. Raises `TargetError` if there is none.
+    """
+    found: list[Named] = []
+    for target, must_have in _targets(paths):
+        made = [Named(target, k, f"{target}::{case.name}") for k, case in enumerate(_enumerated(target, must_have))]
+        found += made
+    if not found:
+        raise TargetError(f"{', '.join(paths)}: there are no cases")
+    twice = [name for name, count in _counted(named.name for named in found).items() if count > 1]
+    if twice:
+        raise TargetError(f"cases must have names of their own, but these are there twice: {', '.join(twice[:5])}")
+    return found
+
+
+def _targets(paths: Sequence[str]) -> Iterator[tuple[str, bool]]:
+    for path in paths:
+        folder = Path(path)
+        if folder.is_dir():
+            yield from ((file.as_posix(), False) for file in sorted(folder.rglob("*.py")) if _has_cases(file))
+        else:
+            yield path, True
+
+
+def _has_cases(file: Path) -> bool:
+    """Whether a file of a folder defines cases, as far as its text tells: others are not run."""
+    return "case_" in file.read_text(encoding="utf-8", errors="replace")
+
+
+def _enumerated(target: str, must_have: bool) -> Iterator[Case | Crash]:
+    found = cases_of(target)
+    first = next(found, None)
+    if first is None:
+        if must_have:
+            raise TargetError(f"{target} has no cases: name a target, or functions case_*")
+        return
+    yield first
+    yield from found
+
+
+def _counted(names: Iterable[str]) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for name in names:
+        counts[name] = counts.get(name, 0) + 1
+    return counts
+
+
+# in a worker
+
+
+class _Reader:
+    """Goes through the cases of a target once, forwards; back only if asked for an earlier one."""
+
+    def __init__(self, target: str) -> None:
+        self._target, self._next = target, 0
+        self._cases = cases_of(target)
+
+    def case(self, number: int) -> Case | Crash:
+        if number < self._next:
+            self.__init__(self._target)
+        found = next(itertools.islice(self._cases, number - self._next, None))
+        self._next = number + 1
+        return found
+
+
+@functools.lru_cache(maxsize=4)
+def _reader(target: str) -> _Reader:
+    return _Reader(target)
+
+
+def run_chunk(cases: Sequence[Named], options: Mapping[str, Any]) -> list[Row]:
+    """Check some cases, in this process."""
+    return [_row(named, options) for named in cases]
+
+
+def _row(named: Named, options: Mapping[str, Any]) -> Row:
+    started = time.perf_counter()
+    case = _reader(named.target).case(named.number)
+    result = case if isinstance(case, Crash) else result_of(case, options)
+    match result:
+        case Checked():
+            return Row.of(named.name, result.report)
+        case Crash():
+            seconds = time.perf_counter() - started
+            return Row(named.name, "RAISED", f"{result.kind}: {result.text}", seconds, detail=result.traceback)
+        case Refusal():
+            return Row(named.name, "REFUSED", result.why, time.perf_counter() - started)
+
+
+# the run
+
+
+class Suite:
+    """A run of named cases, which yields rows as they finish."""
+
+    def __init__(self, cases: Sequence[Named], options: Mapping[str, Any], case_timeout: float = 600.0) -> None:
+        """`case_timeout`: a case that takes longer, in seconds, counts as lost."""
+        self._options, self._timeout = dict(options), case_timeout
+        self._waiting = deque(cases)
+        self._retries: deque[Chunk] = deque()
+        self._mean = 0.0
+        self._done = 0
+
+    def here(self) -> Iterator[Row]:
+        """All cases in this process."""
+        while self._waiting:
+            yield from run_chunk([self._waiting.popleft()], self._options)
+
+    def on(self, executor: Callable[[], Executor], workers: int) -> Iterator[Row]:
+        """All cases on the workers of an executor, which is made anew where it breaks."""
+        pool = executor()
+        running: dict[Future[list[Row]], tuple[Chunk, float]] = {}
+        try:
+            while self._waiting or self._retries or running:
+                while self._may_send(running, workers):
+                    chunk = self._retries.popleft() if self._retries else self._next(workers)
+                    try:
+                        future: Future[list[Row]] = pool.submit(run_chunk, chunk.cases, self._options)
+                    except RuntimeError:  # it broke meanwhile
+                        self._retries.appendleft(chunk)
+                        pool = self._replaced(pool, executor)
+                        continue
+                    running[future] = chunk, time.monotonic()
+                finished, _ = wait(running, timeout=1.0, return_when=FIRST_COMPLETED)
+                for future in finished:
+                    chunk, _ = running.pop(future)
+                    yield from self._finished(future, chunk)
+                late = [future for future, (chunk, since) in running.items() if self._is_late(chunk, since, running)]
+                if late:
+                    yield from self._given_up(late, running)
+                    pool = self._replaced(pool, executor)
+                    self._retries.extend(chunk for chunk, _ in running.values())
+                    running.clear()
+        finally:
+            for future in running:
+                future.cancel()
+            _stop(pool)
+
+    def _may_send(self, running: Mapping[Any, Any], workers: int) -> bool:
+        """A case that is tried again is alone: what ends its worker may take others along once, not twice."""
+        if self._retries:
+            return not running
+        alone = any(chunk.alone for chunk, _ in running.values())
+        return bool(self._waiting) and not alone and len(running) < _AHEAD * workers
+
+    def _next(self, workers: int) -> Chunk:
+        """The next cases, of one target: about so many as take half a second."""
+        length = 1 if not self._mean else max(1, min(_MOST, round(_CHUNK / self._mean)))
+        length = max(1, min(length, math.ceil(len(self._waiting) / workers)))
+        first = self._waiting.popleft()
+        cases = [first]
+        while self._waiting and len(cases) < length and self._waiting[0].target == first.target:
+            cases.append(self._waiting.popleft())
+        return Chunk(tuple(cases))
+
+    def _finished(self, future: Future[list[Row]], chunk: Chunk) -> Iterator[Row]:
+        try:
+            rows = future.result()
+        except Exception as error:  # of the worker: what a case raises is a row
+            yield from self._lost(chunk, f"{type(error).__name__}: {error}".rstrip(": "))
+            return
+        for row in rows:
+            self._done += 1
+            self._mean += (row.seconds - self._mean) / self._done
+        yield from rows
+
+    def _lost(self, chunk: Chunk, why: str) -> Iterator[Row]:
+        """Again, each case by itself, and twice if need be: the one that ends its worker takes no other along."""
+        if chunk.alone < _TRIES:
+            self._retries.extend(Chunk((case,), chunk.alone + 1) for case in chunk.cases)
+        else:
+            yield from (Row(case.name, "LOST", f"no worker lived to check it ({why})") for case in chunk.cases)
+
+    def _is_late(self, chunk: Chunk, since: float, running: Mapping[Any, Any]) -> bool:
+        """Chunks wait for one another: so many times as long as there are."""
+        return time.monotonic() - since > self._timeout * len(chunk.cases) * (1 if len(running) == 1 else _AHEAD)
+
+    def _given_up(self, late: Sequence[Any], running: dict[Any, tuple[Chunk, float]]) -> Iterator[Row]:
+        for future in late:
+            chunk, _ = running.pop(future)
+            future.cancel()
+            yield from self._lost(chunk, f"nothing after {self._timeout:g} s a case")
+
+    @staticmethod
+    def _replaced(pool: Executor, executor: Callable[[], Executor]) -> Executor:
+        _stop(pool)
+        return executor()
+
+
+def _stop(pool: Executor) -> None:
+    """Do not wait for what hangs."""
+    processes: list[Any] = [*(getattr(pool, "_processes", None) or {}).values()]
+    if processes:
+        pool.shutdown(wait=False, cancel_futures=True)
+    else:  # Dask's takes no other argument
+        pool.shutdown(wait=False)
+    for process in processes:
+        process.terminate()
+
+
+def processes(workers: int) -> Callable[[], Executor]:
+    """Makes pools of so many processes."""
+    return lambda: ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn"))
+
+
+def dask(address: str) -> tuple[Callable[[], Executor], int]:
+    """Makes executors of a Dask cluster, and how many threads its workers have."""
+    try:
+        distributed: Any = importlib.import_module("distributed")
+    except ImportError as error:
+        raise ImportError("a Dask scheduler needs the package distributed: pip install distributed") from error
+    client = distributed.Client(address, timeout="10s")
+    workers = sum(client.nthreads().values())
+    if not workers:
+        raise OSError(f"the scheduler at {address} has no workers")
+    return (lambda: client.get_executor(pure=False)), workers
+
+
+# the file
+
+
+class Journal:
+    """Lines of JSON, one for each case, written as cases finish."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def rows(self) -> dict[str, Row]:
+        """What is written already, by case. A last line that was cut off counts as not written, and is taken out."""
+        if not self._path.exists():
+            return {}
+        text = self._path.read_text(encoding="utf-8")
+        whole = text[: text.rfind("\n") + 1]
+        if whole != text:
+            self._path.write_text(whole, encoding="utf-8")
+        header, *lines = whole.splitlines() or [json.dumps({"schema": SCHEMA})]
+        if json.loads(header).get("schema") != SCHEMA:
+            raise ValueError(f"{self._path} is no file of a suite: its first line is {header[:80]}")
+        return {row.case: row for row in (Row(**json.loads(line)) for line in lines)}
+
+    def begin(self) -> None:
+        """Write the first line, over whatever there is."""
+        self._path.write_text(json.dumps({"schema": SCHEMA}) + "\n", encoding="utf-8")
+
+    def write(self, rows: Iterable[Row]) -> Iterator[Row]:
+        """Write each row as it comes, and hand it on."""
+        if not self._path.exists() or not self._path.stat().st_size:
+            self.begin()
+        with self._path.open("a", encoding="utf-8") as file:
+            for row in rows:
+                file.write(json.dumps(as_line(row)) + "\n")
+                file.flush()
+                yield row
