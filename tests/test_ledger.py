@@ -79,3 +79,56 @@ def test_what_could_hide_is_a_warning_of_gradcheck_and_inconclusive_in_check() -
     report = check(lambda x: x.sin() + 1e9, x, modes="reverse", atol=1e-5, rtol=1e-3)
     assert report.verdict is Verdict.INCONCLUSIVE
     assert report.findings[0].status is Status.INCONCLUSIVE
+
+
+@pytest.mark.parametrize("offset", [1e8, 1e9, 1e10])
+@pytest.mark.parametrize("n", [3, 50, 3000])
+def test_a_lost_gradient_beside_a_large_term_is_no_pass(n: int, offset: float) -> None:
+    x = draw(n).requires_grad_()
+    for factor in (0.0, 2.0):
+        wrong = custom(lambda x: x.sin() + offset, lambda s, g, factor=factor: factor * g * s[0].cos())
+        verdict = check(wrong, x, modes="reverse", properties="jacobian").verdict
+        assert verdict is Verdict.FAIL or (verdict is Verdict.INCONCLUSIVE and n * offset > 1e13)
+    right = custom(lambda x: x.sin() + offset, lambda s, g: g * s[0].cos())
+    assert check(right, x, modes="reverse", properties="jacobian").verdict is not Verdict.FAIL
+
+
+def test_offsets_that_leave_much_to_be_seen_pass() -> None:
+    for n, offset in ((3, 1e10), (50, 1e10), (3000, 1e7)):
+        right = custom(lambda x, offset=offset: x.sin() + offset, lambda s, g: g * s[0].cos())
+        x = draw(n).requires_grad_()
+        assert check(right, x, modes="reverse", properties="jacobian").verdict is Verdict.PASS
+
+
+@pytest.mark.parametrize("fast_mode", [False, True])
+def test_a_tolerance_that_round_off_does_not_let_see_is_said_so(fast_mode: bool) -> None:
+    strong, weak = ((draw(50, seed=seed).abs() + 0.5).requires_grad_() for seed in range(2))
+
+    def lost(strong: torch.Tensor, weak: torch.Tensor) -> torch.Tensor:
+        return (1e8 * strong.sin() + 1e-3 * weak.detach().sin()).sum() + 0.0 * weak.sum()
+
+    with pytest.warns(UnseenWarning, match="round-off hides an error of up to .* with respect to input 1"):
+        assert gradcheck(lost, (strong, weak), fast_mode=fast_mode)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UnseenWarning)
+        assert gradcheck(lambda x: 1e8 * x.sin(), (strong,), fast_mode=fast_mode)  # beside its own tolerance
+
+
+@pytest.mark.filterwarnings("ignore:Input #0 requires gradient")
+@pytest.mark.parametrize("fast_mode", [False, True])
+def test_entries_that_cannot_be_judged_pass_with_a_warning(fast_mode: bool) -> None:
+    class Squared(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+            if x.dtype is not torch.bfloat16:
+                raise TypeError("bfloat16 only")
+            ctx.save_for_backward(x)
+            return x * x + 1e4  # numbers here are 64 apart
+
+        @staticmethod
+        def backward(ctx: Any, *grads: torch.Tensor) -> Any:
+            return 6 * ctx.saved_tensors[0] * grads[0]
+
+    x = (draw(5).abs() + 0.5).to(torch.bfloat16).requires_grad_()
+    with pytest.warns(UnseenWarning, match="cannot be judged"):
+        assert gradcheck(Squared.apply, (x,), fast_mode=fast_mode)

@@ -8,8 +8,9 @@ before anything is said about them.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -40,6 +41,8 @@ class EveryEntry:
 
     judged: list[Judged]
     seen: Seen | None
+    unseen: list[str] = field(default_factory=list[str])
+    """Where round-off hides more than the tolerances that were asked for allow: what could hide, in words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +89,8 @@ def every_entry(
         clear(stencil, tolerances, each)
     if Mode.REVERSE in modes and (slopes := disputed(stencil)) is not None:
         judged.append(slopes)
-    return EveryEntry(judged, _seen(tolerances, judged, survey or _surveyed(stencil)) if options.certify else None)
+    seen = _seen(tolerances, judged, survey or _surveyed(stencil)) if options.certify else None
+    return EveryEntry(judged, seen, _drowned(tolerances, problem))
 
 
 def _along(investigation: Investigation, mode: Mode) -> Claim | None:
@@ -147,6 +151,19 @@ def _seen(tolerances: Tolerances, judged: list[Judged], survey: Survey) -> Seen:
     blocks = enumerate(survey.stencil.problem.inputs.blocks)
     smallest = (max(tolerances.widest(k), float(excused[block.slice].max(initial=0.0))) for k, block in blocks)
     return Seen(tuple(smallest), 0.0)
+
+
+def _drowned(tolerances: Tolerances, problem: Problem) -> list[str]:
+    """The pairs that pass because no step sees as much as was asked for, in words."""
+    if not tolerances.asks_too_much:
+        return []
+    pairs = itertools.product(enumerate(problem.outputs.blocks), enumerate(problem.inputs.blocks))
+    sizes = ((tolerances.drowns(k, i), output, input_) for (k, output), (i, input_) in pairs)
+    return [
+        f"at any step round-off hides an error of up to {size:.1g} in {output.label} with respect to {input_.label}"
+        for size, output, input_ in sizes
+        if size
+    ]
 
 
 def _length(problem: Problem, options: Options) -> int:

@@ -27,6 +27,8 @@ from gradproof.core.types import Vector
 
 # Where no tolerance is given, no output need be seen below this many times its noise.
 _FLOOR = 4.0
+# The part of all that moves an output which must not hide in it, however noisy the rungs are that a survey starts with.
+_OWN_SHARE = 0.25
 # Outputs up to which two rungs see well enough for torch's tolerances.
 _FEW = 20_000
 
@@ -155,21 +157,26 @@ class Ledger:
                 wanted[part] *= relative * (rtol + row_rtol[part])
                 wanted[part] += step * self.tolerances.least_atol
             return wanted
+        size = self._moves(survey)
+        share = UNSEEN_SHARE * size / math.sqrt(int(np.count_nonzero(survey.direction)) or 1)
+        if self.problem.noise is not None:  # what drowns in noise that was measured is not seen
+            return share
+        return np.maximum(share, self._least(survey, size))
+
+    def _moves(self, survey: Survey) -> Vector:
+        """How far each output moves along a survey, or a typical one of its block does."""
         size = np.abs(np.where(np.isfinite(survey.value), survey.value, 0.0))
         for block in self.problem.outputs.blocks:
             part = size[block.slice]
             np.maximum(part, norm(part) / math.sqrt(block.size or 1), out=part)
-        share = UNSEEN_SHARE * size / math.sqrt(int(np.count_nonzero(survey.direction)) or 1)
-        if self.problem.noise is not None:  # what drowns in noise that was measured is not seen
-            return share
-        return np.maximum(share, self._floor)
+        return size
 
     def wanted_of(self, survey: Survey, block: Block, step: float) -> Vector:
         """What must be seen of one input: of its own typical entry, which the answers there are tell."""
         wanted = self.wanted(survey, step)
         if len(self.problem.inputs.blocks) == 1 or not self.questions:
             return wanted
-        least: Vector | float = step * self.tolerances.least_atol if self.explicit else self._floor
+        least: Vector | float = step * self.tolerances.least_atol if self.explicit else self._floor(self._longest)
         return np.maximum(wanted * self._share(block), least)
 
     def _share(self, block: Block) -> float:
@@ -179,9 +186,25 @@ class Ledger:
         whole = norm(pullback * self.direction)
         return min(1.0, math.sqrt(self.problem.inputs.size / block.size) * share / (whole or 1.0))
 
+    def _least(self, survey: Survey, size: Vector) -> Vector:
+        """What noise excuses from being seen: that of the first rungs, unless it would hide all that moves an output.
+
+        `size` is how far each output moves along the survey; where that cancels, the first survey knows better.
+        """
+        first = self._floor(max(self.rungs.base))
+        if survey is not self.survey and self.questions:
+            moved = [block for block, _ in self.steps if survey.direction[block.slice].any()]
+            size = np.fmax(size, max(map(self._share, moved), default=0.0) * self._moves(self.survey))
+        return np.minimum(first, np.maximum(self._floor(self._longest), _OWN_SHARE * size))
+
     @property
-    def _floor(self) -> Vector:
-        return _FLOOR * CONFIDENCE * self.stencil.noise * 2.0 ** max(self.rungs.base)
+    def _longest(self) -> int:
+        """The rung of the longest steps that there are."""
+        return min(*self.rungs.coarser, *self.rungs.base)
+
+    def _floor(self, rung: int) -> Vector:
+        """What noise hides of each output on a rung."""
+        return _FLOOR * CONFIDENCE * self.stencil.noise * 2.0**rung
 
     def tolerable_sum(self, relative: Vector | float, weight: float = 1.0) -> Vector | float:
         """How large a sum of many deviations along the first survey may be, each within its tolerance.

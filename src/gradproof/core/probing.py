@@ -64,7 +64,7 @@ class Prober:
         unseen = unseen_blocks(ledger)
         if unseen and ledger.is_affordable:  # the last resort
             compared = every_entry(ledger.investigation, ledger.options, (Mode.REVERSE,), ledger.survey)
-            yield Outcome(compared.judged, [], compared.seen)
+            yield Outcome(compared.judged, compared.unseen, compared.seen)
         else:
             yield Outcome(ledger.sample, doubts(ledger, unseen), seen(ledger) if ledger.options.certify else None)
 
