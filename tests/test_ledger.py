@@ -11,6 +11,7 @@ import torch
 from functions import custom
 
 from gradproof import Status, Verdict, check
+from gradproof.core.problem import Mode
 from gradproof.torch import UnseenWarning, gradcheck
 
 
@@ -35,6 +36,22 @@ def test_ordinary_functions_of_many_elements_pass(name: str, size: int) -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UnseenWarning)
             assert gradcheck(function, (x,), fast_mode=True)
+
+
+@pytest.mark.parametrize("seed", [2007, 3007])
+def test_numbers_that_nearly_tie_are_sorted_with_the_shortest_steps(seed: int) -> None:
+    x = draw(9000, seed=seed).requires_grad_()
+    assert check(lambda x: x.sort()[0], x, modes="reverse", properties="jacobian").verdict is Verdict.PASS
+    order = torch.argsort(x)
+
+    def backward(s: Any, g: torch.Tensor) -> torch.Tensor:
+        gradient = torch.zeros_like(g).scatter_(0, order, g)
+        gradient[order[17]] *= 1.01
+        return gradient
+
+    report = check(custom(lambda x: x.sort()[0], backward), x, modes="reverse", properties="jacobian")
+    assert report.verdict is Verdict.FAIL
+    assert report.findings[0].entries[0].output.element == (17,)
 
 
 def kinked(spoil: str) -> tuple[Callable[..., Any], torch.Tensor]:
@@ -132,3 +149,36 @@ def test_entries_that_cannot_be_judged_pass_with_a_warning(fast_mode: bool) -> N
     x = (draw(5).abs() + 0.5).to(torch.bfloat16).requires_grad_()
     with pytest.warns(UnseenWarning, match="cannot be judged"):
         assert gradcheck(Squared.apply, (x,), fast_mode=fast_mode)
+
+
+def ill_conditioned(n: int) -> torch.Tensor:
+    left, right = (torch.linalg.qr(draw(n, n, seed=seed))[0] for seed in range(2))
+    return left @ torch.diag(torch.logspace(0, -5, n, dtype=torch.float64)) @ right
+
+
+@pytest.mark.parametrize("wrong", [False, True])
+def test_round_off_beyond_that_of_the_precision_is_seen_in_many_outputs(wrong: bool) -> None:
+    class Inverse(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+            inverse = torch.linalg.inv(x)
+            ctx.save_for_backward(inverse)
+            ctx.save_for_forward(inverse)
+            return inverse
+
+        @staticmethod
+        def backward(ctx: Any, *grads: torch.Tensor) -> Any:
+            (inverse,) = ctx.saved_tensors
+            return -inverse.mT @ grads[0] @ inverse.mT
+
+        @staticmethod
+        def jvp(ctx: Any, *tangents: torch.Tensor) -> Any:
+            (inverse,) = ctx.saved_tensors
+            tangent = -inverse @ tangents[0] @ inverse
+            tangent[3, 5] *= 1.01 if wrong else 1.0
+            return tangent
+
+    x = ill_conditioned(60).requires_grad_()
+    report = check(Inverse.apply, x, properties="jacobian", modes=("reverse", "forward"))
+    assert report.verdict is (Verdict.FAIL if wrong else Verdict.PASS), str(report)
+    assert all(finding.mode is Mode.FORWARD for finding in report.findings)

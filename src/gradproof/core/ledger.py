@@ -82,6 +82,8 @@ class Ledger:
         self.between_sides: Vector = alike(problem.inputs.size, 0.0)
         """How far apart the two sides of a kink may be along each coordinate, where kinks were verified together."""
         self.seen_rows: dict[int, SeenRow] = {}
+        self.is_settled = False
+        """Whether reverse mode was found to be right, with nothing left unseen."""
         self._shared = False
 
     @property

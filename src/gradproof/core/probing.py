@@ -62,6 +62,7 @@ class Prober:
             yield accusation.located(pursuit.outcome, ledger.sample)
             return
         unseen = unseen_blocks(ledger)
+        ledger.is_settled = not unseen
         if unseen and ledger.is_affordable:  # the last resort
             compared = every_entry(ledger.investigation, ledger.options, (Mode.REVERSE,), ledger.survey)
             yield Outcome(compared.judged, compared.unseen, compared.seen)

@@ -69,7 +69,7 @@ def _in_low_precision(investigation: Investigation, options: Options) -> Iterato
         if isinstance(found, Finding) and found.mode is Mode.REVERSE and _is_unexplained(found):
             held.append(found)  # segments may see what short steps accuse without reason
             continue
-        doubtful |= isinstance(found, Finding)
+        doubtful |= isinstance(found, Finding) and found.status is not Status.KINK  # which says nothing of the others
         yield found
     reverse = Mode.REVERSE in options.modes and options.strategy is Strategy.PROBES
     if reverse and not doubtful and can_integrate(investigation):
