@@ -9,7 +9,7 @@ before anything is said about them.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -56,14 +56,22 @@ class _Tile:
 
 
 def every_entry(
-    investigation: Investigation, options: Options, modes: tuple[Mode, ...], survey: Survey | None = None
+    investigation: Investigation,
+    options: Options,
+    modes: tuple[Mode, ...],
+    survey: Survey | None = None,
+    largest: Sequence[float] | None = None,
 ) -> EveryEntry:
-    """Every entry of the Jacobian, for each mode. For the certificate, a survey shows whether there are kinks."""
+    """Every entry of the Jacobian, for each mode. For the certificate, a survey shows whether there are kinks.
+
+    No entry is excused more than `largest` ones of each input are, if that is given.
+    """
     problem = investigation.problem
     if not problem.inputs.size or not problem.outputs.size:
         return EveryEntry([], None)
     stencil = Stencil(investigation, options.step)
     tolerances = Tolerances(stencil, options)
+    tolerances.bound(largest)
     found: dict[Mode, list[Suspects]] = {mode: [] for mode in modes}
     height, length = _height(problem, options, keeps_tiles=tolerances.needs_largest), _length(problem, options)
     investigation.cost.expect(_calls(problem, height, modes))
@@ -229,7 +237,7 @@ def _screen(stencil: Stencil, tolerances: Tolerances, tile: _Tile, analytic: Mat
     space = stencil.problem.inputs
     with np.errstate(all="ignore"):
         difference = space.magnitude(analytic - numeric, columns)
-        tolerance = space.magnitude(numeric, columns)
+        tolerance = tolerances.bounded(space.magnitude(numeric, columns), columns)
         relative = tolerances.rtol[columns]
         tolerance *= relative + tolerances.row_rtol[rows, None] if tolerances.has_low_rows else relative
         tolerance += tolerances.atol(rows, columns)

@@ -16,7 +16,7 @@ from gradproof.core.accusation import CLEARLY, Accusation, Outcome, unexplained
 from gradproof.core.agreement import is_linear
 from gradproof.core.decoding import Answer, Decoder, Window
 from gradproof.core.entries import every_entry
-from gradproof.core.hidden import doubts, seen, unseen_blocks
+from gradproof.core.hidden import doubts, largest_entries, seen, unseen_blocks
 from gradproof.core.ledger import Ledger
 from gradproof.core.locate import halve, worst_columns
 from gradproof.core.norm import norm, products
@@ -56,11 +56,23 @@ class Pursuit:
     def outcome(self) -> Outcome:
         """Every entry while that is affordable; else the wrong ones are located and judged."""
         ledger = self._ledger
+        largest = self._certified()
         if ledger.is_affordable:
-            compared = every_entry(ledger.investigation, ledger.options, (Mode.REVERSE,), ledger.survey)
+            compared = every_entry(ledger.investigation, ledger.options, (Mode.REVERSE,), ledger.survey, largest)
             nonlinear = not compared.judged and self._is_nonlinear()
             return Outcome(compared.judged, [], compared.seen, nonlinear=nonlinear)
+        ledger.tolerances.bound(largest)
         return self._locate(self._survey, self._made, _ROUNDS)
+
+    def _certified(self) -> list[float] | None:
+        """The largest entries that a certificate would know of: no wrong entry is excused more.
+
+        None where there is no certificate, or what an entry is excused was asked for.
+        """
+        ledger = self._ledger
+        if not ledger.options.certify or not ledger.precise or ledger.options.rtol is not None:
+            return None
+        return [size if math.isfinite(size) else math.inf for size in largest_entries(ledger)]
 
     def _is_nonlinear(self) -> bool:
         """Whether an accusation that no entry confirms comes from a vjp that is not linear."""

@@ -130,8 +130,8 @@ class Push:
     def _agrees_with_reverse(self) -> Flags:
         """The outputs whose tangents follow from what was verified in reverse mode: its rows, or all of its answers.
 
-        Then <v, J u> = <J^T v, u> for every question that was answered, with no error bar: what the two differ by bounds
-        what could hide in each output, as in the ledger.
+        Then <v, J u> = <J^T v, u> for every question that was answered, with no error bar: what the two differ by
+        bounds what could hide in each output, as in the ledger.
         """
         ledger, agrees = self._ledger, self._agrees_with_rows()
         if not ledger.is_settled or not ledger.precise:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -59,6 +60,7 @@ class Tolerances:
         blurred = stencil.problem.noise is not None or (self._low and stencil.problem.evaluates_in is None)
         self._accepts_bars = bool(self._negligible) or blurred
         self._certifies = options.certify
+        self._most: Vector | None = None
         self._sharp: bool | None = None
 
     def _relative(self, space: Space) -> Vector:
@@ -108,12 +110,23 @@ class Tolerances:
         widest = np.where(round_off, self._negligible * float(self.rtol.min()) * most, WIDEST_BAR * claimed)
         return self._claimed.pick(widest, rows, columns)
 
+    def bound(self, largest: Sequence[float] | None) -> None:
+        """Excuse no entry of an input more than one of this size, which is what a certificate knows of, if any."""
+        if largest is not None:
+            self._most = np.repeat(largest, [block.size for block in self._stencil.problem.inputs.blocks])
+
+    def bounded(self, size: Matrix, columns: Places) -> Matrix:
+        """The sizes of entries, as far as they count."""
+        return size if self._most is None else np.minimum(size, self._most[columns])
+
     def of(self, size: Vector, rows: Indices, columns: Indices, bar: Vector | float = np.inf) -> Vector:
         """What single entries of these sizes may be off by, seen with such error bars.
 
         Along a tiny coordinate, steps of its own size may have resolved what no longer one can.
         """
-        allowed = self._numeric.pick(self._atol, rows, columns) + (self.rtol[columns] + self.row_rtol[rows]) * size
+        allowed = self._numeric.pick(self._atol, rows, columns) + (
+            self.rtol[columns] + self.row_rtol[rows]
+        ) * self.bounded(size, columns)
         floor = self.noise[rows] * self.unresolvable[columns]
         return allowed + np.where(self._stencil.tiny[columns], np.fmin(floor, bar), floor)
 
