@@ -29,6 +29,8 @@ from gradproof.core.types import Vector
 _FLOOR = 4.0
 # The part of all that moves an output which must not hide in it, however noisy the rungs are that a survey starts with.
 _OWN_SHARE = 0.25
+# The part of all that moves an output below which a weak input need not be seen: a bias before a batch norm is as weak.
+_DUST = 1e-7
 # Outputs up to which two rungs see well enough for torch's tolerances.
 _FEW = 20_000
 
@@ -178,7 +180,7 @@ class Ledger:
         wanted = self.wanted(survey, step)
         if len(self.problem.inputs.blocks) == 1 or not self.questions:
             return wanted
-        least: Vector | float = step * self.tolerances.least_atol if self.explicit else self._floor(self._longest)
+        least: Vector | float = step * self.tolerances.least_atol if self.explicit else self._excused(0.0)
         return np.maximum(wanted * self._share(block), least)
 
     def _share(self, block: Block) -> float:
@@ -193,11 +195,15 @@ class Ledger:
 
         `size` is how far each output moves along the survey; where that cancels, the first survey knows better.
         """
-        first = self._floor(max(self.rungs.base))
         if survey is not self.survey and self.questions:
             moved = [block for block, _ in self.steps if survey.direction[block.slice].any()]
             size = np.fmax(size, max(map(self._share, moved), default=0.0) * self._moves(self.survey))
-        return np.minimum(first, np.maximum(self._floor(self._longest), _OWN_SHARE * size))
+        return self._excused(size)
+
+    def _excused(self, size: Vector | float) -> Vector:
+        """The same of outputs that move so far along some inputs."""
+        least = np.fmax(_OWN_SHARE * size, _DUST * self._moves(self.survey))
+        return np.minimum(self._floor(max(self.rungs.base)), np.maximum(self._floor(self._longest), least))
 
     @property
     def _longest(self) -> int:
