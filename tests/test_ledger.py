@@ -182,3 +182,22 @@ def test_round_off_beyond_that_of_the_precision_is_seen_in_many_outputs(wrong: b
     report = check(Inverse.apply, x, properties="jacobian", modes=("reverse", "forward"))
     assert report.verdict is (Verdict.FAIL if wrong else Verdict.PASS), str(report)
     assert all(finding.mode is Mode.FORWARD for finding in report.findings)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_no_entry_is_excused_more_than_the_certificate_says(seed: int) -> None:
+    x = draw(30, seed=seed).requires_grad_()  # the largest entries of a product may cancel in every sum of them
+
+    def with_error(error: float) -> Callable[..., Any]:
+        def function(x: torch.Tensor) -> torch.Tensor:
+            y = x.cumprod(0)
+            return torch.cat([y[:1] + error * (x[:1] - x[:1].detach()), y[1:]])
+
+        return function
+
+    options: dict[str, Any] = {"properties": "jacobian", "modes": "reverse", "seed": seed}
+    report = check(with_error(0.0), x, **options)
+    smallest = report.pairs[0].smallest
+    assert report.verdict is Verdict.PASS
+    assert smallest is not None
+    assert check(with_error(-1.2 * smallest), x, **options).verdict is Verdict.FAIL
