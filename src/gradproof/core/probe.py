@@ -171,7 +171,7 @@ class Survey:
         """Take more rungs, unless so many outputs seem to be on a kink by them: that is noise. Whether they stay."""
         ladder = self._rungs, self._quotients, self._bends
         told = self._blur, self.value, self.error, self.bent
-        self._rungs, self._quotients, self._bends = (list(each) for each in ladder)
+        self._rungs, self._quotients, self._bends = list(self._rungs), list(self._quotients), list(self._bends)
         self.climb(*exponents)
         if int((self.bent & ~told[-1]).sum()) <= most:
             return True
