@@ -4,16 +4,16 @@
     python benchmarks/certificate.py --trials 2000 --minutes 10 --json numbers.json
     python benchmarks/certificate.py --function "sin, 300" --trials 50
 
-A report says how large an error of a lone entry would have been noticed. For each function of
-`certified_functions.py`, a right derivative is checked first. Then 1.2 times what its report says is added to one entry
-of the Jacobian, at random, and the check of the same seed must be a FAIL: a trial. An entry is drawn in two ways in
-turn: among all, and among those of a random row that are not zero. In low precision half of the errors are there only
-while the inputs are, and not in float64, in which the function is checked too. A trial that ends otherwise is *missed*;
-those among them that are INCONCLUSIVE are counted apart too, in brackets. Not counted as missed, but as *rounded*, is
-an error of which the precision of the gradient leaves less than the certificate. Where the report claims nothing (an
-infinite number) there is no trial: *no claim*. Points are taken by turns, one of each function, and only the property
-`jacobian` is examined. A function that has used up its share of the minutes has no more turns; the others go on until
-there are enough trials.
+A report says how large an error of a lone entry would have been noticed. For each function of `certified_functions.py`,
+a right derivative is checked first. Then 1.2 times what its report says is added to one entry of the Jacobian, at
+random, and the check of the same seed must be a FAIL: a trial. An entry is drawn in two ways in turn: among all, and
+among those of a random row that are not zero. In low precision, and where a function computes in one inside, half of
+the errors are there only then, and not in float64, in which the function is checked too. A trial that ends otherwise is
+*missed*; those among them that are INCONCLUSIVE are counted apart too, in brackets. Not counted as missed, but as
+*rounded*, is an error of which the precision of the gradient leaves less than the certificate. Where the report claims
+nothing (an infinite number) there is no trial: *no claim*. Points are taken by turns, one of each function, and only
+the property `jacobian` is examined. A function that has used up its share of the minutes has no more turns; the others
+go on until there are enough trials.
 
 A certificate is *idle* if much smaller errors are caught. For some seeds the smallest error that a check catches is
 found by bisection; the median of its ratio to the certificate should not be below 1/20. It is *hollow* if the check
@@ -32,6 +32,7 @@ import json
 import math
 import multiprocessing
 import os
+import re
 import signal
 import statistics
 import time
@@ -51,6 +52,8 @@ from gradproof import Report, Verdict
 
 FACTOR = 1.2
 IDLE = 1 / 20
+# Functions with casts to a lower precision inside, by name.
+INSIDE = re.compile(r"(float32|bfloat16|float16) (inside|softmax in)")
 # Errors planted for one point and one seed of the check.
 PLANTS = 8
 # Every function has so many turns, whatever they cost.
@@ -88,7 +91,7 @@ class Plant:
     i: int
     error: float
     low: bool = False
-    """Whether it is there only while the input is of a low precision, and not in float64."""
+    """Whether it is there only in a low precision, of the input or inside, and not in float64 throughout."""
 
     def into(self, function: Function, like: Tensor) -> Function:
         """The function with this error in its derivative; `like` its output."""
@@ -97,7 +100,7 @@ class Plant:
 
         def spoiled(*inputs: Tensor) -> tuple[Tensor, ...]:
             results = as_tuple(function(*inputs))
-            if self.low and inputs[self.input].dtype is torch.float64:
+            if self.low and is_double(inputs[self.input]):
                 return results
             result, x = results[self.output], inputs[self.input].reshape(-1)[self.i]
             nothing = self.error * (x - x.detach())  # which has a derivative
@@ -112,6 +115,11 @@ class Plant:
     def __str__(self) -> str:
         where = f"output {self.output} element {self.j}, input {self.input} element {self.i}"
         return f"{where}, error {self.error:.3e}{' in low precision only' if self.low else ''}"
+
+
+def is_double(x: Tensor) -> bool:
+    """Whether all is computed in float64: then a cast to a lower precision does not lower it."""
+    return x.dtype is torch.float64 and x.detach().to(torch.float32).dtype is torch.float64
 
 
 def as_tuple(result: Any) -> tuple[Tensor, ...]:
@@ -135,6 +143,7 @@ class Subject:
         self.function, self.inputs = case.at(seed)
         self.outputs = as_tuple(self.function(*self.inputs))
         self.given, self.seed = case.given, seed
+        self._rounds_inside = INSIDE.search(case.name) is not None
         self.generator = torch.Generator().manual_seed(zlib.crc32(f"{case.name} {seed}".encode()))
 
     def below(self, n: int) -> int:
@@ -148,8 +157,12 @@ class Subject:
         if nonzero:
             filled = row(self.function, self.inputs, output, j, input_).nonzero().view(-1)
             i = int(filled[self.below(len(filled))]) if len(filled) else i
-        low = self.inputs[input_].dtype is not torch.float64 and bool(self.below(2))
+        low = self._is_low(input_) and bool(self.below(2))
         return Plant(output, input_, j, i, 1.0 - 2.0 * self.below(2), low)
+
+    def _is_low(self, input_: int) -> bool:
+        """Whether there is a lower precision that a function may be wrong in, and right in float64."""
+        return self._rounds_inside or self.inputs[input_].dtype is not torch.float64
 
     def spoiled(self, plant: Plant) -> Function:
         return plant.into(self.function, self.outputs[plant.output])

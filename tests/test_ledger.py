@@ -11,6 +11,7 @@ import torch
 from functions import custom
 
 from gradproof import Status, Verdict, check
+from gradproof.core.problem import Mode
 from gradproof.torch import UnseenWarning, gradcheck
 
 
@@ -35,6 +36,22 @@ def test_ordinary_functions_of_many_elements_pass(name: str, size: int) -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UnseenWarning)
             assert gradcheck(function, (x,), fast_mode=True)
+
+
+@pytest.mark.parametrize("seed", [2007, 3007])
+def test_numbers_that_nearly_tie_are_sorted_with_the_shortest_steps(seed: int) -> None:
+    x = draw(9000, seed=seed).requires_grad_()
+    assert check(lambda x: x.sort()[0], x, modes="reverse", properties="jacobian").verdict is Verdict.PASS
+    order = torch.argsort(x)
+
+    def backward(s: Any, g: torch.Tensor) -> torch.Tensor:
+        gradient = torch.zeros_like(g).scatter_(0, order, g)
+        gradient[order[17]] *= 1.01
+        return gradient
+
+    report = check(custom(lambda x: x.sort()[0], backward), x, modes="reverse", properties="jacobian")
+    assert report.verdict is Verdict.FAIL
+    assert report.findings[0].entries[0].output.element == (17,)
 
 
 def kinked(spoil: str) -> tuple[Callable[..., Any], torch.Tensor]:
@@ -79,3 +96,108 @@ def test_what_could_hide_is_a_warning_of_gradcheck_and_inconclusive_in_check() -
     report = check(lambda x: x.sin() + 1e9, x, modes="reverse", atol=1e-5, rtol=1e-3)
     assert report.verdict is Verdict.INCONCLUSIVE
     assert report.findings[0].status is Status.INCONCLUSIVE
+
+
+@pytest.mark.parametrize("offset", [1e8, 1e9, 1e10])
+@pytest.mark.parametrize("n", [3, 50, 3000])
+def test_a_lost_gradient_beside_a_large_term_is_no_pass(n: int, offset: float) -> None:
+    x = draw(n).requires_grad_()
+    for factor in (0.0, 2.0):
+        wrong = custom(lambda x: x.sin() + offset, lambda s, g, factor=factor: factor * g * s[0].cos())
+        verdict = check(wrong, x, modes="reverse", properties="jacobian").verdict
+        assert verdict is Verdict.FAIL or (verdict is Verdict.INCONCLUSIVE and n * offset > 1e13)
+    right = custom(lambda x: x.sin() + offset, lambda s, g: g * s[0].cos())
+    assert check(right, x, modes="reverse", properties="jacobian").verdict is not Verdict.FAIL
+
+
+def test_offsets_that_leave_much_to_be_seen_pass() -> None:
+    for n, offset in ((3, 1e10), (50, 1e10), (3000, 1e7)):
+        right = custom(lambda x, offset=offset: x.sin() + offset, lambda s, g: g * s[0].cos())
+        x = draw(n).requires_grad_()
+        assert check(right, x, modes="reverse", properties="jacobian").verdict is Verdict.PASS
+
+
+@pytest.mark.parametrize("fast_mode", [False, True])
+def test_a_tolerance_that_round_off_does_not_let_see_is_said_so(fast_mode: bool) -> None:
+    strong, weak = ((draw(50, seed=seed).abs() + 0.5).requires_grad_() for seed in range(2))
+
+    def lost(strong: torch.Tensor, weak: torch.Tensor) -> torch.Tensor:
+        return (1e8 * strong.sin() + 1e-3 * weak.detach().sin()).sum() + 0.0 * weak.sum()
+
+    with pytest.warns(UnseenWarning, match="round-off hides an error of up to .* with respect to input 1"):
+        assert gradcheck(lost, (strong, weak), fast_mode=fast_mode)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UnseenWarning)
+        assert gradcheck(lambda x: 1e8 * x.sin(), (strong,), fast_mode=fast_mode)  # beside its own tolerance
+
+
+@pytest.mark.filterwarnings("ignore:Input #0 requires gradient")
+@pytest.mark.parametrize("fast_mode", [False, True])
+def test_entries_that_cannot_be_judged_pass_with_a_warning(fast_mode: bool) -> None:
+    class Squared(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+            if x.dtype is not torch.bfloat16:
+                raise TypeError("bfloat16 only")
+            ctx.save_for_backward(x)
+            return x * x + 1e4  # numbers here are 64 apart
+
+        @staticmethod
+        def backward(ctx: Any, *grads: torch.Tensor) -> Any:
+            return 6 * ctx.saved_tensors[0] * grads[0]
+
+    x = (draw(5).abs() + 0.5).to(torch.bfloat16).requires_grad_()
+    with pytest.warns(UnseenWarning, match="cannot be judged"):
+        assert gradcheck(Squared.apply, (x,), fast_mode=fast_mode)
+
+
+def ill_conditioned(n: int) -> torch.Tensor:
+    left, right = (torch.linalg.qr(draw(n, n, seed=seed))[0] for seed in range(2))
+    return left @ torch.diag(torch.logspace(0, -5, n, dtype=torch.float64)) @ right
+
+
+@pytest.mark.parametrize("wrong", [False, True])
+def test_round_off_beyond_that_of_the_precision_is_seen_in_many_outputs(wrong: bool) -> None:
+    class Inverse(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+            inverse = torch.linalg.inv(x)
+            ctx.save_for_backward(inverse)
+            ctx.save_for_forward(inverse)
+            return inverse
+
+        @staticmethod
+        def backward(ctx: Any, *grads: torch.Tensor) -> Any:
+            (inverse,) = ctx.saved_tensors
+            return -inverse.mT @ grads[0] @ inverse.mT
+
+        @staticmethod
+        def jvp(ctx: Any, *tangents: torch.Tensor) -> Any:
+            (inverse,) = ctx.saved_tensors
+            tangent = -inverse @ tangents[0] @ inverse
+            tangent[3, 5] *= 1.01 if wrong else 1.0
+            return tangent
+
+    x = ill_conditioned(60).requires_grad_()
+    report = check(Inverse.apply, x, properties="jacobian", modes=("reverse", "forward"))
+    assert report.verdict is (Verdict.FAIL if wrong else Verdict.PASS), str(report)
+    assert all(finding.mode is Mode.FORWARD for finding in report.findings)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_no_entry_is_excused_more_than_the_certificate_says(seed: int) -> None:
+    x = draw(30, seed=seed).requires_grad_()  # the largest entries of a product may cancel in every sum of them
+
+    def with_error(error: float) -> Callable[..., Any]:
+        def function(x: torch.Tensor) -> torch.Tensor:
+            y = x.cumprod(0)
+            return torch.cat([y[:1] + error * (x[:1] - x[:1].detach()), y[1:]])
+
+        return function
+
+    options: dict[str, Any] = {"properties": "jacobian", "modes": "reverse", "seed": seed}
+    report = check(with_error(0.0), x, **options)
+    smallest = report.pairs[0].smallest
+    assert report.verdict is Verdict.PASS
+    assert smallest is not None
+    assert check(with_error(-1.2 * smallest), x, **options).verdict is Verdict.FAIL

@@ -137,7 +137,7 @@ def _decide(
             raise finding.cause
         if finding.status is Status.KINK:
             notify(str(finding), NonDifferentiableWarning, stacklevel=3)
-        elif finding.kind == "unseen":
+        elif finding.status is Status.INCONCLUSIVE and not _is_fatal(finding):
             notify(str(finding), UnseenWarning, stacklevel=3)
         elif finding.property == "undefined" and finding.mode is Mode.REVERSE:
             notify(_UNDEFINED_BY_DEFAULT, stacklevel=3)

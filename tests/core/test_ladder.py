@@ -32,6 +32,14 @@ def test_no_step_is_a_power_of_two_of_the_next(eps: float) -> None:
     assert (np.abs(ratios - np.rint(ratios)) > 0.01).all()
 
 
+@pytest.mark.parametrize("digits", range(4, 53))
+def test_a_brief_ladder_has_the_ends_of_the_whole_one_in_any_precision(digits: int) -> None:
+    whole, brief = relative_steps(2.0**-digits), relative_steps(2.0**-digits, brief=True)
+    assert set(brief) <= set(whole)
+    assert (brief[:2], brief[-2:]) == (whole[:2], whole[-2:])
+    assert len(brief) == min(len(whole), 5)
+
+
 def settled(*quotients: float, floor: float = 1e-12) -> tuple[float, float]:
     """Value and error bar from a ladder of central differences, each step an eighth of the one before."""
     ladder = np.array(quotients)[:, None, None]

@@ -8,8 +8,9 @@ before anything is said about them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -40,6 +41,8 @@ class EveryEntry:
 
     judged: list[Judged]
     seen: Seen | None
+    unseen: list[str] = field(default_factory=list[str])
+    """Where round-off hides more than the tolerances that were asked for allow: what could hide, in words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,16 +61,19 @@ def every_entry(
     modes: tuple[Mode, ...],
     survey: Survey | None = None,
     outputs: slice | None = None,
+    largest: Sequence[float] | None = None,
 ) -> EveryEntry:
     """Every entry of the Jacobian, for each mode. For the certificate, a survey shows whether there are kinks.
 
     A run of `outputs` suffices where the others are known to be right, and no tolerance or certificate rests on them.
+    No entry is excused more than `largest` ones of each input are, if that is given.
     """
     problem = investigation.problem
     if not problem.inputs.size or not problem.outputs.size:
         return EveryEntry([], None)
     stencil = Stencil(investigation, options.step)
     tolerances = Tolerances(stencil, options)
+    tolerances.bound(largest)
     found: dict[Mode, list[Suspects]] = {mode: [] for mode in modes}
     height, length = _height(problem, options, keeps_tiles=tolerances.needs_largest), _length(problem, options)
     investigation.cost.expect(_calls(problem, height, modes))
@@ -94,7 +100,8 @@ def every_entry(
         clear(stencil, tolerances, each)
     if Mode.REVERSE in modes and (slopes := disputed(stencil)) is not None:
         judged.append(slopes)
-    return EveryEntry(judged, _seen(tolerances, judged, survey or _surveyed(stencil)) if options.certify else None)
+    seen = _seen(tolerances, judged, survey or _surveyed(stencil)) if options.certify else None
+    return EveryEntry(judged, seen, _drowned(tolerances, problem))
 
 
 def _along(investigation: Investigation, mode: Mode) -> Claim | None:
@@ -155,6 +162,19 @@ def _seen(tolerances: Tolerances, judged: list[Judged], survey: Survey) -> Seen:
     blocks = enumerate(survey.stencil.problem.inputs.blocks)
     smallest = (max(tolerances.widest(k), float(excused[block.slice].max(initial=0.0))) for k, block in blocks)
     return Seen(tuple(smallest), 0.0)
+
+
+def _drowned(tolerances: Tolerances, problem: Problem) -> list[str]:
+    """The pairs that pass because no step sees as much as was asked for, in words."""
+    if not tolerances.asks_too_much:
+        return []
+    pairs = itertools.product(enumerate(problem.outputs.blocks), enumerate(problem.inputs.blocks))
+    sizes = ((tolerances.drowns(k, i), output, input_) for (k, output), (i, input_) in pairs)
+    return [
+        f"at any step round-off hides an error of up to {size:.1g} in {output.label} with respect to {input_.label}"
+        for size, output, input_ in sizes
+        if size
+    ]
 
 
 def _length(problem: Problem, options: Options) -> int:
@@ -220,7 +240,7 @@ def _screen(stencil: Stencil, tolerances: Tolerances, tile: _Tile, analytic: Mat
     space = stencil.problem.inputs
     with np.errstate(all="ignore"):
         difference = space.magnitude(analytic - numeric, columns)
-        tolerance = space.magnitude(numeric, columns)
+        tolerance = tolerances.bounded(space.magnitude(numeric, columns), columns)
         relative = tolerances.rtol[columns]
         tolerance *= relative + tolerances.row_rtol[rows, None] if tolerances.has_low_rows else relative
         tolerance += tolerances.atol(rows, columns)

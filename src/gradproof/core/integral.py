@@ -124,12 +124,12 @@ def lay(investigation: Investigation, direction: Vector, length: float) -> Segme
     size = problem.outputs.typical(above) + problem.outputs.typical(below)
     flat = (change == 0.0) & (problem.coarsest_eps > DOUBLE)
     if flat.any():
-        size = np.where(flat, np.fmax(size, investigation.once(_size_around)), size)
+        size = np.where(flat, np.fmax(size, investigation.once(size_around)), size)
     error = EVALUATION_ROUND_OFF * eps * size
     return Segment(length, (ends[0] + ends[1]) / 2.0, (ends[0] - ends[1]) / 2.0, change, error)
 
 
-def _size_around(investigation: Investigation) -> Vector:
+def size_around(investigation: Investigation) -> Vector:
     """How large each output is as far from the point as that is from zero. Asked through `Investigation.once`.
 
     A value that does not change at all may be what cancellation left of numbers of that size: (1 + erf(x)) / 2 is.

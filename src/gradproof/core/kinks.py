@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gradproof.core.investigation import random_probe
+from gradproof.core.ladder import Estimate
 from gradproof.core.precision import APART
 from gradproof.core.stencil import Stencil
 from gradproof.core.types import Indices, Vector
@@ -79,10 +80,20 @@ def _directions(claim: Vector, seed: int) -> Iterator[Vector]:
 
 
 def _contradicts(stencil: Stencil, kinks: Kinks, steps: Vector, upwards: float) -> bool:
-    """Whether the claim along these steps lies outside the two sides, of a function that bends one way along them."""
+    """Whether the claim along these steps lies outside the two sides, of a function that bends one way along them.
+
+    Where coarse rungs say so, fine ones are asked too: other kinks may be within reach of the coarse ones.
+    """
     direction = np.zeros(len(stencil.problem.point))
     direction[kinks.columns] = steps
-    left, right = stencil.sides_along(direction, kinks.rows[:1])
+    return all(
+        _are_contradicted(kinks, steps, upwards, stencil.sides_along(direction, kinks.rows[:1], brief=brief))
+        for brief in (True, False)
+    )
+
+
+def _are_contradicted(kinks: Kinks, steps: Vector, upwards: float, sides: tuple[Estimate, Estimate]) -> bool:
+    left, right = sides
     low, high = float(left.value[0, 0]), float(right.value[0, 0])
     bar = float(left.error[0, 0] + right.error[0, 0])
     slack = bar + float(np.abs(steps) @ kinks.tolerance)

@@ -21,9 +21,9 @@ Tolerance = Callable[[Matrix], Matrix]
 
 # Steps in a ratio that is no power of two: else hidden quantisation, (x + 1e8) - 1e8, agrees with itself on two rungs.
 _UNEVEN = (1.0, 1.19, 0.87, 1.13, 0.91, 1.23, 0.83)
-# The rungs of a brief ladder, of seven: the coarse pair that is sharpest where the function is smooth, the fine pair
-# that sees what others step over, one between.
-_BRIEF = (0, 1, 3, 5, 6)
+# The rungs of a brief ladder: the coarse pair that is sharpest where the function is smooth, one between, and the fine
+# pair that sees what others step over.
+_BRIEF = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ def rungs(eps: float) -> tuple[int, ...]:
 def relative_steps(eps: float, *, brief: bool = False) -> list[float]:
     """The steps of the ladder for a precision, in units of the coordinate's scale; if `brief`, some of them."""
     steps = [2.0**-rung * uneven for rung, uneven in zip(rungs(eps), _UNEVEN, strict=False)]
-    return [steps[rung] for rung in _BRIEF] if brief and len(steps) > len(_BRIEF) else steps
+    return [*steps[:2], steps[len(steps) // 2], *steps[-2:]] if brief and len(steps) > _BRIEF else steps
 
 
 def ends(steps: list[float]) -> tuple[float, float]:

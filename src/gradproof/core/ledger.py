@@ -28,6 +28,10 @@ from gradproof.core.types import Vector
 
 # Where no tolerance is given, no output need be seen below this many times its noise.
 _FLOOR = 4.0
+# The part of all that moves an output which must not hide in it, however noisy the rungs are that a survey starts with.
+_OWN_SHARE = 0.25
+# The part of all that moves an output below which a weak input need not be seen: a bias before a batch norm is as weak.
+_DUST = 1e-7
 # Outputs up to which two rungs see well enough for torch's tolerances.
 _FEW = 20_000
 
@@ -97,6 +101,8 @@ class Ledger:
         """How far apart the two sides of a kink may be along each coordinate, where kinks were verified together."""
         self.seen_rows: dict[int, SeenRow] = {}
         self._moved: _Moved | None = None
+        self.is_settled = False
+        """Whether reverse mode was found to be right, with nothing left unseen."""
         self._shared = False
 
     @property
@@ -172,21 +178,26 @@ class Ledger:
                 here *= relative * (rtol + self.tolerances.row_rtol[part] if low else rtol)
                 here += step * self.tolerances.least_atol
             return wanted
+        size = self._moves(survey)
+        share = UNSEEN_SHARE * size / math.sqrt(int(np.count_nonzero(survey.direction)) or 1)
+        if self.problem.noise is not None:  # what drowns in noise that was measured is not seen
+            return share
+        return np.maximum(share, self._least(survey, size))
+
+    def _moves(self, survey: Survey) -> Vector:
+        """How far each output moves along a survey, or a typical one of its block does."""
         size = np.abs(np.where(np.isfinite(survey.value), survey.value, 0.0))
         for block in self.problem.outputs.blocks:
             part = size[block.slice]
             np.maximum(part, norm(part) / math.sqrt(block.size or 1), out=part)
-        share = UNSEEN_SHARE * size / math.sqrt(int(np.count_nonzero(survey.direction)) or 1)
-        if self.problem.noise is not None:  # what drowns in noise that was measured is not seen
-            return share
-        return np.maximum(share, self._floor)
+        return size
 
     def wanted_of(self, survey: Survey, block: Block, step: float) -> Vector:
         """What must be seen of one input: of its own typical entry, which the answers there are tell."""
         wanted = self.wanted(survey, step)
         if len(self.problem.inputs.blocks) == 1 or not self.questions:
             return wanted
-        least: Vector | float = step * self.tolerances.least_atol if self.explicit else self._floor
+        least: Vector | float = step * self.tolerances.least_atol if self.explicit else self._excused(0.0)
         return np.maximum(wanted * self._share(survey, block), least)
 
     def _share(self, survey: Survey, block: Block) -> float:
@@ -201,9 +212,30 @@ class Ledger:
             1.0, math.sqrt(whole.moving / (count or 1)) * norm(whole.shares[block.slice]) / (whole.length or 1.0)
         )
 
+    def _least(self, survey: Survey, size: Vector) -> Vector:
+        """What noise excuses from being seen: that of the first rungs, unless it would hide all that moves an output.
+
+        `size` is how far each output moves along the survey; where that cancels, the first survey knows better.
+        """
+        if survey is not self.survey and self.questions:
+            moved = [block for block, _ in self.steps if survey.direction[block.slice].any()]
+            share = max([self._share(self.survey, block) for block in moved], default=0.0)
+            size = np.fmax(size, share * self._moves(self.survey))
+        return self._excused(size)
+
+    def _excused(self, size: Vector | float) -> Vector:
+        """The same of outputs that move so far along some inputs."""
+        least = np.fmax(_OWN_SHARE * size, _DUST * self._moves(self.survey))
+        return np.minimum(self._floor(max(self.rungs.base)), np.maximum(self._floor(self._longest), least))
+
     @property
-    def _floor(self) -> Vector:
-        return _FLOOR * CONFIDENCE * self.stencil.noise * 2.0 ** max(self.rungs.base)
+    def _longest(self) -> int:
+        """The rung of the longest steps that there are."""
+        return min(*self.rungs.coarser, *self.rungs.base)
+
+    def _floor(self, rung: int) -> Vector:
+        """What noise hides of each output on a rung."""
+        return _FLOOR * CONFIDENCE * self.stencil.noise * 2.0**rung
 
     def tolerable_sum(self, relative: Vector | float, weight: float = 1.0) -> Vector | float:
         """How large a sum of many deviations along the first survey may be, each within its tolerance.

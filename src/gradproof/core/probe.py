@@ -32,9 +32,11 @@ _STRAIGHT = 1e-7
 # What no error bar is below: 1 / it is a number.
 _TINY = float(np.finfo(np.float64).tiny)
 # The finest rung of a survey in double precision: fine enough to step over few of a hundred thousand kinks.
-_FINEST = 32
+_FINEST = 35
 # The bits of a number that its exponent takes; the rest is zero for a power of two.
 _EXPONENT = 0x7FF0_0000_0000_0000
+# From so many rungs and outputs on, quotients tell how noisy a function is.
+_RUNGS_TO_TELL, _MANY = 4, 256
 _NO_BEND: Vector = np.zeros(0)
 # The weight of an output with a wide error bar, relative to the sharpest one, at least.
 _LEAST_WEIGHT = 2.0**-40
@@ -110,9 +112,11 @@ class Survey:
 
     length: float = field(init=False)
     """That of the direction."""
+    _blur: Vector = field(init=False)
 
     def __post_init__(self) -> None:
         self.length = norm(self.direction)
+        self._blur = alike(self.stencil.problem.outputs.size, 1.0)
         self.hides = alike(self.stencil.problem.outputs.size, np.inf)
         self.aside, self.verified = (np.zeros(self.stencil.problem.outputs.size, dtype=np.bool_) for _ in range(2))
 
@@ -159,6 +163,7 @@ class Survey:
             self._rungs.insert(at, exponent)
             self._quotients.insert(at, quotient)
             self._bends.insert(at, bend)
+        self._blur = self._find_blur()
         self._bends[:-2] = [_NO_BEND] * len(self._bends[:-2])  # only the finest two tell
         size = len(self._quotients[0])
         self.value, self.error, self.bent = np.empty(size), np.empty(size), np.empty(size, dtype=np.bool_)
@@ -169,6 +174,18 @@ class Survey:
             self.value, self.error = np.where(chosen, self.value, value), np.where(chosen, self.error, error)
         for part in parts(size):
             self.bent[part] = self._find_bends(part)
+
+    def climb_unless_noisy(self, exponents: Sequence[int], most: int) -> bool:
+        """Take more rungs, unless so many outputs seem to be on a kink by them: that is noise. Whether they stay."""
+        ladder = self._rungs, self._quotients, self._bends
+        told = self._blur, self.value, self.error, self.bent
+        self._rungs, self._quotients, self._bends = list(self._rungs), list(self._quotients), list(self._bends)
+        self.climb(*exponents)
+        if int((self.bent & ~told[-1]).sum()) <= most:
+            return True
+        self._rungs, self._quotients, self._bends = ladder
+        self._blur, self.value, self.error, self.bent = told
+        return False
 
     def along(self, direction: Vector, exponent: int) -> tuple[Vector, Vector]:
         """The difference quotient along some direction by one rung, and how far the two sides bend."""
@@ -193,8 +210,29 @@ class Survey:
         bend = abs(float(self._bends[self._rungs.index(exponent)][output]))
         return 2.0 * float(self.stencil.noise[output]) * 2.0**exponent + bend if math.isfinite(bend) else None
 
+    def _find_blur(self) -> Vector:
+        """How many times noisier each output is than its precision explains, as the finest quotients of many show.
+
+        Of thousands of outputs some have quotients that agree by luck. Where those of most drift apart as the steps
+        shrink, all of the block are as noisy as these.
+        """
+        blur = self._blur
+        if len(self._rungs) < _RUNGS_TO_TELL or self.stencil.problem.coarsest_eps > DOUBLE:
+            return blur
+        for block in self.stencil.problem.outputs.blocks:
+            if block.size < _MANY:
+                continue
+            before, coarse, fine = (quotient[block.slice] for quotient in self._quotients[-3:])
+            with np.errstate(all="ignore"):
+                first, last = np.nanmedian(np.abs(coarse - before)), np.nanmedian(np.abs(fine - coarse))
+                own = np.median(self.stencil.noise[block.slice]) * 2.0 ** self._rungs[-1]
+            if last > first and last > own > 0:
+                blur = blur if blur.flags.writeable else blur.copy()
+                blur[block.slice] = np.fmax(blur[block.slice], last / own)
+        return blur
+
     def _settle(self, part: slice) -> None:
-        noise, sizes = self.stencil.noise[part], [2.0**-rung for rung in self._rungs]
+        noise, sizes = self.stencil.noise[part] * self._blur[part], [2.0**-rung for rung in self._rungs]
         quotients = [quotient[part] for quotient in self._quotients]
         if len(sizes) == 2:
             coarse, fine = quotients
@@ -209,7 +247,7 @@ class Survey:
     def _find_bends(self, part: slice) -> Flags:
         """Outputs on a kink or a jump along this direction: the two sides do not flatten out as the step shrinks."""
         coarse, fine = np.abs(self._bends[-2][part]), np.abs(self._bends[-1][part])
-        floor = BEND_ALONG * self.stencil.noise[part] * 2.0 ** self._rungs[-1]
+        floor = BEND_ALONG * self.stencil.noise[part] * self._blur[part] * 2.0 ** self._rungs[-1]
         return (fine > 0.5 * coarse) & (fine > floor + _STRAIGHT * np.abs(self.value[part]))
 
 

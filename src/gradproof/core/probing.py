@@ -64,10 +64,11 @@ class Prober:
             yield accusation.located(pursuit.outcome, ledger.sample)
             return
         unseen = self._unseen()
+        ledger.is_settled = not unseen
         if unseen and ledger.is_affordable:  # the last resort
             outputs = hidden_outputs(ledger, unseen)
             compared = every_entry(ledger.investigation, ledger.options, (Mode.REVERSE,), ledger.survey, outputs)
-            yield Outcome(compared.judged, [], compared.seen)
+            yield Outcome(compared.judged, compared.unseen, compared.seen)
         else:
             yield Outcome(ledger.sample, doubts(ledger, unseen), seen(ledger) if ledger.options.certify else None)
 

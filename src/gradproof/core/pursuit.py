@@ -16,21 +16,22 @@ from gradproof.core.accusation import CLEARLY, Accusation, Outcome, unexplained
 from gradproof.core.agreement import is_linear
 from gradproof.core.decoding import Answer, Decoder, Window
 from gradproof.core.entries import every_entry
-from gradproof.core.hidden import doubts, seen, unseen_blocks
+from gradproof.core.hidden import doubts, largest_entries, seen, unseen_blocks
 from gradproof.core.ledger import Ledger
 from gradproof.core.locate import halve, worst_columns
 from gradproof.core.norm import norm, products
 from gradproof.core.precision import CONFIDENCE, INNER_PRODUCT_ROUND_OFF
 from gradproof.core.probe import Accused, Probe, SideSurvey, Survey, probe
 from gradproof.core.problem import Mode
-from gradproof.core.questioning import Questioning
+from gradproof.core.questioning import FEW_OF, FINEST, Questioning
 from gradproof.core.segments import clear
 from gradproof.core.status import Status
 from gradproof.core.suspects import Judge, Judged, Suspects, Witness
 from gradproof.core.types import Indices, Vector
 
-# How often outputs are set aside whose entries turn out to be right, though a probe accuses them.
-_ROUNDS = 3
+# How often what a probe accuses is asked again, though the entries turn out to be right: once with the shortest steps,
+# then without these outputs.
+_ROUNDS = 4
 # Inputs that are located of one output.
 _COLUMNS = 2
 
@@ -55,11 +56,23 @@ class Pursuit:
     def outcome(self) -> Outcome:
         """Every entry while that is affordable; else the wrong ones are located and judged."""
         ledger = self._ledger
+        largest = self._certified()
         if ledger.is_affordable:
-            compared = every_entry(ledger.investigation, ledger.options, (Mode.REVERSE,), ledger.survey)
+            compared = every_entry(ledger.investigation, ledger.options, (Mode.REVERSE,), ledger.survey, largest=largest)
             nonlinear = not compared.judged and self._is_nonlinear()
             return Outcome(compared.judged, [], compared.seen, nonlinear=nonlinear)
+        ledger.tolerances.bound(largest)
         return self._locate(self._survey, self._made, _ROUNDS)
+
+    def _certified(self) -> list[float] | None:
+        """The largest entries that a certificate would know of: no wrong entry is excused more.
+
+        None where there is no certificate, or what an entry is excused was asked for.
+        """
+        ledger = self._ledger
+        if not ledger.options.certify or not ledger.precise or ledger.options.rtol is not None:
+            return None
+        return [size if math.isfinite(size) else math.inf for size in largest_entries(ledger)]
 
     def _is_nonlinear(self) -> bool:
         """Whether an accusation that no entry confirms comes from a vjp that is not linear."""
@@ -84,6 +97,7 @@ class Pursuit:
         alone: dict[tuple[int, int], tuple[float, float]] = {}
         for output in self._outputs(survey, made):
             row = self._row(output)
+            self._learn_largest(output, row)
             columns = [part for column in _columns(survey, output, row) for part in ledger.parts(column)]
             found += [(output, column, float(row[column])) for column in dict.fromkeys(columns)]
             if len(columns) == 1 and not survey.bent[output]:
@@ -98,6 +112,8 @@ class Pursuit:
         if doubt and ledger.precise and rounds:
             return self._set_aside(survey, judged, rounds - 1)
         wrong = bool((judged.status == Status.WRONG.rank).any())
+        if not wrong and not doubt and not ledger.precise and self._accuses_others(survey, made, judged):
+            doubt = ["a probe accuses, beyond the kinks that it leads to"]
         seen_whole = survey is ledger.survey  # to within what it tolerates
         unseen = [] if wrong or doubt or seen_whole else doubts(ledger, unseen_blocks(ledger))
         return Outcome([judged], unseen, seen(ledger), doubt)
@@ -130,21 +146,36 @@ class Pursuit:
 
         return halve(len(made.cotangent), made.residual, residual, threshold, shortcut)
 
+    def _accuses_others(self, survey: Survey, made: Probe, judged: Judged) -> bool:
+        """Whether an accusation stands without the outputs whose entries were judged."""
+        others = made.cotangent.copy()
+        others[judged.suspects.rows] = 0.0
+        return probe(survey, others, self._ledger.investigation.vjp(others)).accuses
+
     def _row(self, output: int) -> Vector:
         """What is claimed of one output; the last answer is kept, because who finds an output wants its row."""
         if self._last is None or self._last[0] != output:
             self._last = output, self._ledger.row(output)
         return self._last[1]
 
-    def _set_aside(self, survey: Survey, judged: Judged, rounds: int) -> Outcome:
-        """An accusation that leads to right entries: their outputs are seen by their rows, and the rest is asked again.
+    def _learn_largest(self, output: int, row: Vector) -> None:
+        """What is negligible in a row is so beside its largest entry, which need not be among those accused."""
+        column = np.array([np.argmax(np.abs(row))], dtype=np.intp)
+        self._ledger.tolerances.learn_analytic(row[column], np.array([output], dtype=np.intp), column)
 
-        So it is where two of many numbers nearly tie: no step is short enough for the outputs that change places.
+    def _set_aside(self, survey: Survey, judged: Judged, rounds: int) -> Outcome:
+        """An accusation that leads to right entries: with the shortest steps first, the same questions are asked again.
+
+        So it is where two of many numbers nearly tie. Where no step is short enough for the outputs that change places,
+        these are seen by their rows, and the rest is asked again.
         """
         ledger = self._ledger
-        outputs = np.unique(judged.suspects.rows)
-        accused = self._questioning.settle_rows(survey, outputs, np.full(ledger.problem.outputs.size, np.inf))
-        survey.aside[outputs] = True
+        shorter = [rung for rung in (*ledger.rungs.finer, *FINEST) if rung > survey.finest]
+        accused = None
+        if not shorter or not survey.climb_unless_noisy(shorter, ledger.problem.outputs.size // FEW_OF):
+            outputs = np.unique(judged.suspects.rows)
+            accused = self._questioning.settle_rows(survey, outputs, np.full(ledger.problem.outputs.size, np.inf))
+            survey.aside[outputs] = True
         if accused is None:
             accused = self._questioning.look(survey, ledger.easiest_step)
         if accused is None:

@@ -14,8 +14,8 @@ from gradproof.core.hidden import excused, largest_entries
 from gradproof.core.investigation import basis
 from gradproof.core.ledger import Ledger
 from gradproof.core.locate import worst_columns
-from gradproof.core.norm import norm
-from gradproof.core.precision import CONFIDENCE, MISS, SINGLE, SUM_ROUND_OFF, UNSEEN_SHARE
+from gradproof.core.norm import norm, products
+from gradproof.core.precision import CONFIDENCE, INNER_PRODUCT_ROUND_OFF, MISS, SINGLE, SUM_ROUND_OFF, UNSEEN_SHARE
 from gradproof.core.problem import Mode
 from gradproof.core.seen import Seen
 from gradproof.core.suspects import Judge, Suspects
@@ -113,7 +113,7 @@ class Push:
         bars = self._bars()
         with np.errstate(invalid="ignore"):
             within = (np.abs(self._survey.value - self._pushed) <= bars) & np.isfinite(bars)
-        return bool(within.all()) or bool((within | self._agrees_with_rows()).all())
+        return bool(within.all()) or bool((within | self._agrees_with_reverse()).all())
 
     def _agrees(self) -> bool:
         """Whether nothing differs, and the bars are as narrow as they must be."""
@@ -122,9 +122,28 @@ class Push:
         ledger, bars = self._ledger, self._bars()
         if ledger.precise:
             wanted = ledger.wanted(self._survey, ledger.smallest_step)
-            return bool(((bars <= wanted) | self._agrees_with_rows()).all())
+            narrow = bars <= wanted
+            return bool(narrow.all()) or bool((narrow | self._agrees_with_reverse()).all())
         share = norm(self._pushed) / math.sqrt(len(self._pushed) * len(ledger.direction))
         return bool((bars <= UNSEEN_SHARE * share).all())
+
+    def _agrees_with_reverse(self) -> Flags:
+        """The outputs whose tangents follow from what was verified in reverse mode: its rows, or all of its answers.
+
+        Then <v, J u> = <J^T v, u> for every question that was answered, with no error bar: what the two differ by
+        bounds what could hide in each output, as in the ledger.
+        """
+        ledger, agrees = self._ledger, self._agrees_with_rows()
+        if not ledger.is_settled or not ledger.precise:
+            return agrees
+        hides = np.full(len(self._pushed), np.inf)
+        for cotangent, pullback in ledger.questions:
+            forward, forward_norm = products(cotangent, self._pushed)
+            reverse, reverse_norm = products(ledger.direction, pullback)
+            round_off = INNER_PRODUCT_ROUND_OFF * ledger.problem.coarsest_eps * (forward_norm + reverse_norm)
+            with np.errstate(divide="ignore"):
+                np.fmin(hides, (abs(forward - reverse) + round_off) / np.abs(cotangent), out=hides)
+        return agrees | (hides <= ledger.wanted(self._survey, ledger.smallest_step))
 
     def _agrees_with_rows(self) -> Flags:
         """The outputs of which the row was verified in reverse mode, and whose tangents follow from it."""

@@ -27,9 +27,9 @@ _WITHDRAWN = 0.1
 # An error bar of up to this many times the round-off of the finest rung is noise, not truncation.
 _BLURRED = 2.0
 # Rungs for a few outputs among many, one in so many, that a kink or a pole is near to.
-_FINEST, _FEW_OF = (29, 32), 50
+FINEST, FEW_OF = (29, 32, 35), 50
 # Numbers that the points of one rung may come to, for all entries that are looked at closely.
-_MOST_WORK = 2**22
+_MOST_WORK = 2**24
 # Inputs up to which every entry costs less than to look at some of them closely.
 _SMALL = 256
 
@@ -141,9 +141,9 @@ class Questioning:
         rungs = self._further_rungs(survey, missing) if ledger.searches else ()  # else they tell no more
         if rungs:
             return lambda: self._climb(survey, rungs)
-        if ledger.precise and not survey.has(_FINEST[-1]) and _FEW_OF * int(missing.sum()) <= len(missing):
+        if ledger.precise and not survey.has(FINEST[-1]) and FEW_OF * int(missing.sum()) <= len(missing):
             # steps so short that they reach no kink nor pole nearby, for a few outputs among many
-            return lambda: self._climb(survey, _FINEST, only=missing)
+            return lambda: self._climb(survey, FINEST, only=missing)
         unasked = missing & np.isinf(survey.hides) & np.isfinite(survey.error) & ~survey.bent
         if ledger.searches and unasked.any():  # they seemed to be on a kink before the last rungs
             return lambda: ledger.ask(survey, aim(survey, only=missing))

@@ -146,10 +146,10 @@ class Stencil(Quotients):
             found.append(Estimate(value, error, self.investigation.cost.evaluations - before))
         return found[0], found[1]
 
-    def sides_along(self, direction: Vector, outputs: Indices) -> tuple[Estimate, Estimate]:
-        """The derivatives along a direction of each side by itself, left and right."""
+    def sides_along(self, direction: Vector, outputs: Indices, *, brief: bool) -> tuple[Estimate, Estimate]:
+        """The derivatives along a direction of each side by itself, left and right; if `brief`, by the coarse rungs."""
         before = self.investigation.cost.evaluations
-        sizes = relative_steps(float(self.eps[direction != 0].max()))[:_SIDE_RUNGS]
+        sizes = relative_steps(float(self.eps[direction != 0].max()))[: _SIDE_RUNGS if brief else None]
         floors = np.stack([self.noise[outputs][None, :] / size for size in sizes])
         found: list[Estimate] = []
         for sign in (-1.0, 1.0):

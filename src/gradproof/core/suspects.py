@@ -13,9 +13,10 @@ from typing import NamedTuple
 import numpy as np
 
 from gradproof.core.cost import BudgetExhausted
+from gradproof.core.integral import size_around
 from gradproof.core.kinks import Kinks, disproved
 from gradproof.core.ladder import Estimate
-from gradproof.core.precision import APART, CLEAR, SHORTEST
+from gradproof.core.precision import APART, CLEAR, DOUBLE, EVALUATION_ROUND_OFF, SHORTEST
 from gradproof.core.problem import Mode
 from gradproof.core.status import Status
 from gradproof.core.stencil import Stencil
@@ -149,6 +150,7 @@ class Judge:
             which = np.flatnonzero(np.isin(self._inputs.element_of(judged.suspects.columns), batch))
             if witness is None or not self._confirm(judged, which, witness):
                 self._climb_twice(judged, which)
+            self._spare_flat(judged, which)
             plain = self._look_closely(judged, which[status[which] > Status.KINK.rank])
             judged.sides.update(self._excuse_kinks(judged, plain))
             done[which] = True
@@ -165,6 +167,22 @@ class Judge:
         if len(doubtful):
             second = self._climb(judged.suspects, doubtful, _STRETCH)
             self._rejudge(judged, doubtful, second.confirming(first))
+
+    def _spare_flat(self, judged: Judged, which: Indices) -> None:
+        """In low precision, an output that does not move at all disproves no claim that cancellation may have hidden.
+
+        So (1 + erf(x)) / 2, which is zero or the spacing of numbers near one.
+        """
+        problem, suspects, status = self._stencil.problem, judged.suspects, judged.status
+        if problem.coarsest_eps <= DOUBLE or problem.evaluates_in is not None:
+            return
+        flat = which[(status[which] == Status.WRONG.rank) & (suspects.numeric[which] == 0)]
+        if len(flat):
+            rows, columns = suspects.rows[flat], suspects.columns[flat]
+            moved = EVALUATION_ROUND_OFF * problem.outputs.eps * self._stencil.investigation.once(size_around)
+            bar = moved[rows] * self._stencil.unresolvable[columns]
+            hidden = np.abs(suspects.analytic[flat]) <= suspects.tolerance[flat] + bar
+            status[flat[hidden]], judged.error[flat[hidden]] = Status.INCONCLUSIVE.rank, bar[hidden]
 
     def _confirm(self, judged: Judged, which: Indices, witness: Witness) -> bool:
         """Whether a brief ladder finds all of these to be wrong, and a witness says of each that it is, by as much."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -24,6 +25,8 @@ from gradproof.core.types import Indices, Matrix, Vector
 
 # An error bar of two rungs, in units of the round-off of the finer one: twice what the two differ by, and that itself.
 _BARS = 3.0
+# What round-off may hide in units of the tolerance that was asked for, before a pass says so; as for probes.
+_SHORT = 4.0
 
 
 class Tolerances:
@@ -56,8 +59,8 @@ class Tolerances:
         # nor where noise was measured, of which a tolerance that was asked for did not know
         blurred = stencil.problem.noise is not None or (self._low and stencil.problem.evaluates_in is None)
         self._accepts_bars = bool(self._negligible) or blurred
-        self.needs_largest = self._depends or options.certify
-        """Whether the largest entries must be known before anything is judged or certified."""
+        self._certifies = options.certify
+        self._most: Vector | None = None
         self._sharp: bool | None = None
 
     def _relative(self, space: Space) -> Vector:
@@ -112,42 +115,34 @@ class Tolerances:
         widest = np.where(round_off, self._negligible * float(self.rtol.min()) * most, WIDEST_BAR * claimed)
         return self._claimed.pick(widest, rows, columns)
 
+    def bound(self, largest: Sequence[float] | None) -> None:
+        """Excuse no entry of an input more than one of this size, which is what a certificate knows of, if any."""
+        if largest is not None:
+            self._most = np.repeat(largest, [block.size for block in self._stencil.problem.inputs.blocks])
+
+    def bounded(self, size: Matrix, columns: Places) -> Matrix:
+        """The sizes of entries, as far as they count."""
+        return size if self._most is None else np.minimum(size, self._most[columns])
+
     def of(self, size: Vector, rows: Indices, columns: Indices, bar: Vector | float = np.inf) -> Vector:
         """What single entries of these sizes may be off by, seen with such error bars.
 
         Along a tiny coordinate, steps of its own size may have resolved what no longer one can.
         """
-        allowed = self._numeric.pick(self._atol, rows, columns) + (self.rtol[columns] + self.row_rtol[rows]) * size
-        floor = self.noise[rows] * self.unresolvable[columns] * self._numeric.pick(self._blur, rows, columns)
+        allowed = self._numeric.pick(self._atol, rows, columns) + (
+            self.rtol[columns] + self.row_rtol[rows]
+        ) * self.bounded(size, columns)
+        floor = self.noise[rows] * self.unresolvable[columns]
         return allowed + np.where(self._stencil.tiny[columns], np.fmin(floor, bar), floor)
 
     def floor(self, rows: Places, columns: Places) -> Matrix:
         """The difference that cannot be seen of each of these outputs with each of these inputs."""
-        floor = np.multiply.outer(self.noise[rows], self.unresolvable[columns])
-        blur = self._numeric.spread(self._blur, rows, columns)
-        return floor if blur.size == 1 and blur[0, 0] == 1.0 else floor * blur
+        return np.multiply.outer(self.noise[rows], self.unresolvable[columns])
 
     @functools.cached_property
     def unresolvable(self) -> Vector:
         """Per input: times `noise`, the difference that this precision cannot see."""
         return np.zeros(len(self.rtol)) if self._stencil.fixed else self._stencil.unresolvable
-
-    @functools.cached_property
-    def _blur(self) -> Matrix:
-        """For each pair, how many times that is too little.
-
-        Where the claims of a whole pair are no larger than what cannot be seen, there is nothing to be relative to:
-        that they are zero is seen to within the round-off of one step, and no ladder is climbed for it.
-        """
-        if not self._negligible or self._stencil.fixed:
-            return np.ones((1, 1))
-        inputs, outputs = self._stencil.problem.inputs, self._stencil.problem.outputs
-        reach = of_blocks(inputs, self.unresolvable)
-        silent = self._claimed.largest <= np.multiply.outer(of_blocks(outputs, self.noise), reach)
-        if not silent.any():
-            return np.ones((1, 1))
-        one_step = of_blocks(inputs, 1.0 / (self._stencil.step * self.unresolvable))
-        return np.where(silent, one_step, 1.0)
 
     def widest(self, number: int) -> float:
         """What the largest entry seen, of any output and of one of the input blocks, would be excused."""
@@ -168,8 +163,29 @@ class Tolerances:
         block = inputs.blocks[number]
         exponents = rungs(float(self._stencil.eps[block.start]))
         bars = _BARS * 2.0 ** (exponents[1] - exponents[0])
-        blur = self._blur[:, number if self._blur.size > 1 else 0]
-        return of_blocks(outputs, self.noise) * float(self.unresolvable[block.slice].max()) * (blur + bars)
+        return of_blocks(outputs, self.noise) * float(self.unresolvable[block.slice].max()) * (1.0 + bars)
+
+    @functools.cached_property
+    def needs_largest(self) -> bool:
+        """Whether the largest entries must be known before anything is judged or certified."""
+        return self._depends or self._certifies or self.asks_too_much
+
+    @functools.cached_property
+    def asks_too_much(self) -> bool:
+        """Whether an absolute tolerance was asked for that some entry may be too noisy for, at any step."""
+        if self._accepts_bars or self.one_step_is_sharp:  # nearly always
+            return False
+        return bool(self.noise.max(initial=0.0) * self.unresolvable.max(initial=0.0) > _SHORT * self.least_atol)
+
+    def drowns(self, output: int, input_: int) -> float:
+        """What round-off hides of a pair, where that is more than its tolerances allow the largest entry; or zero."""
+        problem = self._stencil.problem
+        rows, columns = problem.outputs.blocks[output].slice, problem.inputs.blocks[input_].slice
+        if rows.start == rows.stop or columns.start == columns.stop:
+            return 0.0
+        hidden = float(self.noise[rows].max()) * float(self.unresolvable[columns].max())
+        relative = float(self.rtol[columns].max()) + float(self.row_rtol[rows].max())
+        return hidden if hidden > _SHORT * (self.least_atol + relative * self.largest[output, input_]) else 0.0
 
     @property
     def one_step_is_sharp(self) -> bool:
@@ -201,7 +217,6 @@ class Tolerances:
         """
         if self._accepts_bars:
             _learn(self._claimed, analytic, rows, columns)
-            self.__dict__.pop("_blur", None)
 
     def sharpness(self, columns: Indices, outputs: Places = slice(None)) -> Tolerance:
         """How sharp the numerical derivative along these inputs should be: ten times what the tolerance needs."""

@@ -69,7 +69,7 @@ def _in_low_precision(investigation: Investigation, options: Options) -> Iterato
         if isinstance(found, Finding) and found.mode is Mode.REVERSE and _is_unexplained(found):
             held.append(found)  # segments may see what short steps accuse without reason
             continue
-        doubtful |= isinstance(found, Finding)
+        doubtful |= isinstance(found, Finding) and found.status is not Status.KINK  # which says nothing of the others
         yield found
     reverse = Mode.REVERSE in options.modes and options.strategy is Strategy.PROBES
     if reverse and not doubtful and can_integrate(investigation):
@@ -97,6 +97,7 @@ def _compared(investigation: Investigation, options: Options) -> Iterator[Findin
             yield compared.seen
         for judged in compared.judged:
             yield from describe(problem, options, judged, "jacobian", _HEADLINES[judged.mode])
+        yield from (_doubt(options.modes[0], "unseen", doubt) for doubt in compared.unseen)
 
 
 def _by_probes(investigation: Investigation, options: Options) -> Iterator[Finding | Seen | Pause]:
@@ -118,15 +119,18 @@ def _told(investigation: Investigation, options: Options, mode: Mode, outcome: O
     yield from (_unlocated(mode, accusation) for accusation in outcome.unlocated)
     if outcome.nonlinear:
         yield _nonlinear(mode, investigation.problem.words)
-    doubts = [("unseen", doubt) for doubt in outcome.unseen] + [("", doubt) for doubt in outcome.unexplained]
-    for kind, doubt in doubts:
-        yield Finding(
-            property="jacobian",
-            kind=kind,
-            mode=mode,
-            status=Status.INCONCLUSIVE,
-            headline=f"The Jacobian could not be judged in {mode}: {doubt}.",
-        )
+    yield from (_doubt(mode, "unseen", doubt) for doubt in outcome.unseen)
+    yield from (_doubt(mode, "", doubt) for doubt in outcome.unexplained)
+
+
+def _doubt(mode: Mode, kind: str, doubt: str) -> Finding:
+    return Finding(
+        property="jacobian",
+        kind=kind,
+        mode=mode,
+        status=Status.INCONCLUSIVE,
+        headline=f"The Jacobian could not be judged in {mode}: {doubt}.",
+    )
 
 
 def _unlocated(mode: Mode, accusation: str) -> Finding:
