@@ -198,7 +198,7 @@ class Questioning:
         """A vjp for each of a few outputs; of those that even this will not show, where every entry is not compared."""
         asked = missing & np.isfinite(survey.error)
         if self._ledger.is_affordable:
-            asked &= 2.0 * CONFIDENCE * survey.error <= self._ledger.wanted(survey, step)
+            asked &= survey.error <= self._ledger.wanted(survey, step)
         for output in np.flatnonzero(asked):
             alone = basis(slice(output, output + 1), self._ledger.problem.outputs.size)[0]
             accusation = self._ledger.ask(survey, alone)
