@@ -179,7 +179,8 @@ def largest_entries(ledger: Ledger) -> list[float]:
 
 def _even_question(ledger: Ledger) -> tuple[Vector, Vector]:
     """A cotangent that weighs all outputs about alike, with its answer."""
-    for cotangent, pullback in ledger.questions:
+    first = ledger.investigation.first_question
+    for cotangent, pullback in (*ledger.questions, *([first] if first is not None else ())):
         sizes = np.abs(cotangent)
         if float(sizes.max()) <= _EVEN * float(sizes.min()):
             return cotangent, pullback

@@ -24,6 +24,7 @@ from gradproof.backends.torch.calls import flatten_outputs, is_floating
 from gradproof.backends.torch.derivative.widening import Widening, wide
 from gradproof.backends.torch.tensors.coordinates import build, resolution
 from gradproof.backends.torch.tensors.point import Point
+from gradproof.core.draws import random_probe
 from gradproof.core.precision import DOUBLE, HALF_OR_LESS, WIDEST_FORMAT
 from gradproof.core.types import Vector
 
@@ -36,6 +37,10 @@ _SAME_VALUE = 64.0
 _REACH, _REACH_IN_EPS = 2.0**-6, 16.0
 # … to within this many eps of the value and this part of the change: a twin that does not follow misses all of it.
 _SAME_CHANGE, _SAME_CHANGE_SHARE = 8.0, 0.25
+# Slopes along it and at its beginning differ by so many times its length, relative to the largest.
+_CURVED = 4.0
+# The largest number that is drawn.
+_LONGEST = 1.5
 # A step that no lower precision sees. Slopes along it and along the other one differ by less than this factor, …
 _TINY, _BENT = 2.0**-30, 8.0
 # … unless the function goes in steps, on which at least this part of its outputs does not move.
@@ -198,7 +203,7 @@ class _Trial:
         point.space.round_in_place(moved)
         coarse = self._moved(moved)
         sized = [(change * (reach / _TINY)).to(change.dtype) for change in slight]
-        if point.space.coarsest_eps > DOUBLE and self._are_alike(sized, coarse):
+        if point.space.coarsest_eps > DOUBLE and self._are_alike(sized, coarse, curved=min(_CURVED * reach, 0.5)):
             return True
         there = self._run(moved)
         self._twin.is_sharper |= not all(
@@ -210,9 +215,9 @@ class _Trial:
 
     @functools.cached_property
     def _direction(self) -> Vector:
-        """As long as the point, to either side of it in turn: a function that is the same of any multiple moves too."""
+        """As long as the point at most, to either side of it at random: no multiple of it, nor of any part of it."""
         coordinates = self._point.coordinates
-        return np.abs(coordinates) * np.where(np.arange(len(coordinates)) % 2, -1.0, 1.0)
+        return np.abs(coordinates) * random_probe(len(coordinates), 0) / _LONGEST
 
     @functools.cached_property
     def _outputs_here(self) -> list[torch.Tensor]:
@@ -234,9 +239,10 @@ class _Trial:
         finally:
             self._point.restore()
 
-    def _are_alike(self, fine: Sequence[torch.Tensor], coarse: Sequence[torch.Tensor]) -> bool:
+    def _are_alike(self, fine: Sequence[torch.Tensor], coarse: Sequence[torch.Tensor], curved: float = 0.0) -> bool:
+        """`curved`: what slopes may differ by along the longer step, relative to the largest."""
         return all(
-            _same_change(a, b, o, max(resolution(o.dtype), self._twin.inside))
+            _same_change(a, b, o, max(resolution(o.dtype), self._twin.inside), curved)
             for a, b, o in zip(fine, coarse, self._outputs, strict=True)
         )
 
@@ -263,10 +269,14 @@ def _goes_in_steps(slight: Sequence[torch.Tensor], fine: Sequence[torch.Tensor],
     return False
 
 
-def _same_change(fine: torch.Tensor, coarse: torch.Tensor, output: torch.Tensor, eps: float) -> bool:
+def _same_change(
+    fine: torch.Tensor, coarse: torch.Tensor, output: torch.Tensor, eps: float, curved: float = 0.0
+) -> bool:
     size = output.detach().abs().to(fine.abs().dtype)
     largest = size.max() if size.numel() else 0
     allowed = _SAME_CHANGE * eps * (size + _OF_THE_LARGEST * largest) + _SAME_CHANGE_SHARE * fine.abs()
+    if curved and fine.numel():
+        allowed = allowed + curved * fine.abs().max()
     nowhere = ~torch.isfinite(fine) & ~torch.isfinite(coarse)
     return bool((((fine.detach() - coarse.detach()).abs() <= allowed) | nowhere).all())
 
