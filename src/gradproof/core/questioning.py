@@ -47,6 +47,9 @@ class Questioning:
         """
         ledger = self._ledger
         ledger.surveys.append(survey)
+        known = ledger.investigation.first_question
+        if known is not None and not ledger.questions:
+            ledger.questions.append(known)
         accusation = ledger.again(survey) if ledger.questions else ledger.ask(survey, aim(survey))
         asked = 0
         while True:

@@ -41,10 +41,9 @@ _SAME_CHANGE, _SAME_CHANGE_SHARE = 8.0, 0.25
 _CURVED = 4.0
 # The largest number that is drawn.
 _LONGEST = 1.5
-# A step that no lower precision sees. Slopes along it and along the other one differ by less than this factor, …
-_TINY, _BENT = 2.0**-30, 8.0
-# … unless the function goes in steps, on which at least this part of its outputs does not move.
-_STILL = 0.5
+# A step that no lower precision sees, and one that single precision sees. Slopes along the two differ by less than this
+# part of the largest, unless the function goes in steps, or jumps at the point: then they do by far more.
+_TINY, _NEAR, _BENT, _JUMPS = 2.0**-30, 2.0**-16, 2.0**-6, 2.0**12
 # Where an element is small, round-off is that of this part of the largest.
 _OF_THE_LARGEST = 0.1
 
@@ -192,26 +191,34 @@ class _Trial:
     def _follows(self) -> bool:
         """Whether twin and original move alike: the twin of a function that also reads inputs by closure does not.
 
-        Nor does a twin that rounds where no operator is seen. A step that only double precision sees tells; where it
-        does not agree with the one that both see, the twin takes that too.
+        Nor does a twin that rounds where no operator is seen: it goes in steps, and a tiny step shows less of it than a
+        longer one. What both show of a function that bends differs too; that bends less over a step in between.
         """
         point, reach = self._point, max(_REACH, _REACH_IN_EPS * self._twin.inside)
         slight = self._changes(self._run(point.coordinates + _TINY * self._direction))
-        if _is_still(slight) and point.coordinates.any():
+        if _is_still(slight) and self._is_stored_low():
             return False
         moved = point.coordinates + reach * self._direction
         point.space.round_in_place(moved)
         coarse = self._moved(moved)
-        sized = [(change * (reach / _TINY)).to(change.dtype) for change in slight]
-        if point.space.coarsest_eps > DOUBLE and self._are_alike(sized, coarse, curved=min(_CURVED * reach, 0.5)):
+        sized = _longer(slight, reach / _TINY)
+        if point.space.coarsest_eps > DOUBLE and self._are_alike(sized, coarse, 0.0, min(_CURVED * reach, 0.5)):
             return True
+        near = self._changes(self._run(point.coordinates + _NEAR * self._direction))
+        if _goes_in_steps(_longer(slight, _NEAR / _TINY), near):
+            return False
         there = self._run(moved)
         self._twin.is_sharper |= not all(
             _same_function(there[i], change + self._outputs_here[k], DOUBLE)
             for k, (i, change) in enumerate(zip(self._chosen, coarse, strict=True))
         )
-        fine = self._changes(there)
-        return self._are_alike(fine, coarse) and not _goes_in_steps(slight, fine, reach / _TINY)
+        return self._are_alike(self._changes(there), coarse, _SAME_CHANGE_SHARE)
+
+    def _is_stored_low(self) -> bool:
+        """Whether all outputs are numbers of a lower precision; integers, which a flat function may give, are none."""
+        here = [_real(self._twin.here[i].detach()) for i in self._chosen]
+        broken = [each[each != each.round()] for each in here]
+        return any(map(torch.numel, broken)) and all(bool((each.float() == each).all()) for each in broken)
 
     @functools.cached_property
     def _direction(self) -> Vector:
@@ -239,10 +246,12 @@ class _Trial:
         finally:
             self._point.restore()
 
-    def _are_alike(self, fine: Sequence[torch.Tensor], coarse: Sequence[torch.Tensor], curved: float = 0.0) -> bool:
-        """`curved`: what slopes may differ by along the longer step, relative to the largest."""
+    def _are_alike(
+        self, fine: Sequence[torch.Tensor], coarse: Sequence[torch.Tensor], share: float, curved: float = 0.0
+    ) -> bool:
+        """To within a share of each change, and what slopes differ by where they are `curved`, of the largest."""
         return all(
-            _same_change(a, b, o, max(resolution(o.dtype), self._twin.inside), curved)
+            _same_change(a, b, o, max(resolution(o.dtype), self._twin.inside), share, curved)
             for a, b, o in zip(fine, coarse, self._outputs, strict=True)
         )
 
@@ -252,29 +261,32 @@ def _is_still(changes: Sequence[torch.Tensor]) -> bool:
     return not any(bool(change.any()) for change in changes)
 
 
-def _goes_in_steps(slight: Sequence[torch.Tensor], fine: Sequence[torch.Tensor], ratio: float) -> bool:
-    """Whether a tiny step, taken for one so many times as long, tells another slope: none or far too much.
+def _longer(changes: Sequence[torch.Tensor], ratio: float) -> list[torch.Tensor]:
+    """The changes along a step so many times as long, of a function that is straight."""
+    return [(change * ratio).to(change.dtype) for change in changes]
 
-    What jumps at the point itself, by as much over either step, is left out.
-    """
-    for small, large in zip(slight, fine, strict=True):
-        smooth = (small - large).abs() > _STILL * large.abs()
-        moves = (large != 0) & smooth
-        count = int(moves.sum())
-        if count and int((moves & (small == 0)).sum()) >= _STILL * count:
-            return True
-        sizes = [float(each[moves].abs().double().norm()) for each in (small, large)]
-        if ratio * sizes[0] > _BENT * sizes[1] > 0.0:
+
+def _goes_in_steps(slight: Sequence[torch.Tensor], near: Sequence[torch.Tensor]) -> bool:
+    """Whether a tiny step shows another slope than one a little longer: less, or far too much."""
+    for small, large in zip(slight, near, strict=True):
+        finite = torch.isfinite(small) & torch.isfinite(large)
+        apart, size = (small - large).abs()[finite], large.abs()[finite]
+        apart = apart[apart < _JUMPS * size.max()] if apart.numel() else apart  # by as much over either step
+        if apart.numel() and bool((apart > _BENT * size.max()).any()):
             return True
     return False
 
 
+def _real(tensor: torch.Tensor) -> torch.Tensor:
+    return torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor
+
+
 def _same_change(
-    fine: torch.Tensor, coarse: torch.Tensor, output: torch.Tensor, eps: float, curved: float = 0.0
+    fine: torch.Tensor, coarse: torch.Tensor, output: torch.Tensor, eps: float, share: float, curved: float
 ) -> bool:
     size = output.detach().abs().to(fine.abs().dtype)
     largest = size.max() if size.numel() else 0
-    allowed = _SAME_CHANGE * eps * (size + _OF_THE_LARGEST * largest) + _SAME_CHANGE_SHARE * fine.abs()
+    allowed = _SAME_CHANGE * eps * (size + _OF_THE_LARGEST * largest) + share * fine.abs()
     if curved and fine.numel():
         allowed = allowed + curved * fine.abs().max()
     nowhere = ~torch.isfinite(fine) & ~torch.isfinite(coarse)
