@@ -84,7 +84,8 @@ RIGHT: dict[str, tuple[Any, tuple[torch.Tensor, ...]]] = {
     ),
     "float32": (custom(torch.sin, lambda s, g: g * s[0].cos()), (single(3, 7),)),
     "float32, four axes": (custom(torch.sin, lambda s, g: g * s[0].cos()), (single(1, 2, 3, 4),)),
-    "float32, opaque": (opaque(layer_norm), NORM),
+    "float32, opaque": (opaque(lambda x: torch.softmax(x, -1)), (single(3, 7),)),
+    "float32, opaque, two inputs": (opaque(lambda a, b: torch.tanh(a) * b), (single(3, 7), single(3, 7, seed=1))),
     "float32, opaque, one number": (opaque(lambda x: x.sin().sum()[None]), (single(5),)),
 }
 
