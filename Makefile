@@ -41,7 +41,7 @@ bench: $(STAMP) ## measure against torch's and JAX's checkers
 	$(BIN)/python benchmarks/slow_mode.py
 	$(BIN)/python benchmarks/sensitivity.py
 
-wild: $(STAMP) ## check Functions of released packages (half an hour); writes build/wild.html
+wild: $(STAMP) ## check Functions of released packages (ten minutes); writes build/wild.html
 	$(BIN)/python benchmarks/wild.py
 
 clean: ## remove what the other targets made, except .venv

@@ -12,6 +12,7 @@ import argparse
 import html
 import json
 import os
+import resource
 import subprocess
 import sys
 import time
@@ -29,7 +30,7 @@ FOUND = ROOT / "docs" / "found"
 HOME = HERE / ".wild"
 PYTHON = HOME / "bin" / "python"
 SECONDS = 90
-"""For one recipe; the check inside has a smaller budget, which leads to a verdict."""
+"""Of CPU time, for one recipe; the check inside has a budget of calls, which leads to a verdict."""
 
 
 @dataclass
@@ -136,8 +137,10 @@ def summary(table: list[Row], seconds: float) -> list[str]:
         known = row.expected if row.expected in kinds else "a page of docs/found"
         kinds[known if row.as_expected else "none of these"] += 1
     share = len(cheap) / max(len(right), 1)
+    used = sum(resource.getrusage(resource.RUSAGE_CHILDREN)[:2])
     return [
-        f"{len(table)} recipes of {len({row.package for row in table})} packages in {seconds / 60:.1f} minutes",
+        f"{len(table)} recipes of {len({row.package for row in table})} packages in {seconds / 60:.1f} minutes, "
+        f"{used / 60:.1f} of CPU time",
         f"{len(right)} of {sum(row.expected == 'right' for row in table)} right Functions pass; of these, {share:.0%} "
         "cost at most 10 evaluations and 10 vjps",
         f"{len(failed)} failures: {', '.join(f'{count} {kind}' for kind, count in kinds.items())}",

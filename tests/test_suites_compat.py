@@ -177,6 +177,38 @@ def test_fast_second_order_of_powers(name: str) -> None:
     assert gradgradcheck(getattr(torch, name), (base, exponent), fast_mode=True)
 
 
+CASTS: dict[str, Callable[[torch.Tensor, torch.dtype], torch.Tensor]] = {
+    "at the end": lambda x, dtype: x.sin().to(dtype),
+    "inside": lambda x, dtype: x.to(dtype) ** 2,
+    "and back": lambda x, dtype: x.to(dtype).double() ** 2,
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("where", CASTS)
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_second_order_of_casts_to_half(where: str, dtype: torch.dtype) -> None:
+    def cast(x: torch.Tensor) -> torch.Tensor:
+        return CASTS[where](x, dtype)
+
+    assert gradgradcheck(cast, (numbers(5),))
+    assert gradgradcheck(cast, (numbers(5),), fast_mode=True)
+    assert gradproof.check(cast, (numbers(5),), order=2).verdict is Verdict.PASS
+
+
+def test_a_wrong_second_order_behind_a_cast_is_found() -> None:
+    first = custom(lambda x: x**3, lambda s, g: 3 * s[0].detach() ** 2 * g)  # the second derivative is lost
+    report = gradproof.check(lambda x: first(x).half(), (numbers(5),), order=2)
+    assert report.verdict is Verdict.FAIL
+    assert report.findings[0].headline.startswith("Second order: Jacobian mismatch")
+
+
+@pytest.mark.parametrize("seed", [6, 10, 17, 18])
+def test_a_cast_to_single_precision_inside_is_no_mistake(seed: int) -> None:
+    """Between two steps of the staircase short steps see nothing of one entry, and all of the others."""
+    assert gradproof.check(lambda x: x.float().sin().double(), (numbers(5, seed=seed),)).verdict is Verdict.PASS
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_a_batch_may_round_off_a_gradient_that_is_nothing_else(seed: int) -> None:
     weight = numbers(7, 7, seed=seed).detach()

@@ -51,7 +51,7 @@ def recurrent(module, name, gates, final=True, length=3):
     return make
 
 
-def rwkv6(final):
+def rwkv6(final, length=3, width=4):
     def make():
         run = function("ops.rwkv6", "fused_recurrent_rwkv6")
 
@@ -59,8 +59,9 @@ def rwkv6(final):
             out, last = run(r, k, v, w, u, initial_state=state, output_final_state=True)
             return (out, last) if final else out
 
-        parts = (single(1, 3, 1, 4), single(1, 3, 1, 4), single(1, 3, 1, 4), decay(1, 3, 1, 4), single(1, 4))
-        return call, (*parts, single(1, 1, 4, 4))
+        shape = (1, length, 1, width)
+        parts = (single(*shape), single(*shape), single(*shape), decay(*shape), single(1, width))
+        return call, (*parts, single(1, 1, width, width))
 
     return make
 
@@ -230,6 +231,6 @@ RECIPES = [
     Recipe("fused_recurrent_hgrn", hgrn),
     Recipe("fused_recurrent_rwkv4", rwkv4),
     Recipe("fused_recurrent_rwkv6, output", rwkv6(False)),
-    Recipe("fused_recurrent_rwkv6, final state too", rwkv6(True), "fla-rwkv6-final-state", options={"budget": 25.0}),
+    Recipe("fused_recurrent_rwkv6, final state too", rwkv6(True, 2, 2), "fla-rwkv6-final-state"),
     Recipe("fused_addcmul_rwkv7", addcmul, "fla-addcmul"),
 ]

@@ -44,13 +44,14 @@ def convolution(transposed):
 
 
 DISCO = "torch-harmonics-disco"
+BOTH = {"modes": ("reverse", "forward")}  # unless asked for, forward mode of such an operator is not covered
 RECIPES = [
     Recipe("RealSHT", transform),
     Recipe("InverseRealSHT", inverse),
     Recipe("RealVectorSHT", vector_transform),
     Recipe("ensure_contiguous, of a transpose", contiguous),
-    Recipe("DiscreteContinuousConvS2", convolution(False), DISCO),
-    Recipe("DiscreteContinuousConvS2, reverse mode", convolution(False), options={"modes": "reverse"}),
-    Recipe("DiscreteContinuousConvTransposeS2", convolution(True), DISCO),
-    Recipe("DiscreteContinuousConvTransposeS2, reverse mode", convolution(True), options={"modes": "reverse"}),
+    Recipe("DiscreteContinuousConvS2", convolution(False)),
+    Recipe("DiscreteContinuousConvS2, forward mode too", convolution(False), DISCO, options=BOTH),
+    Recipe("DiscreteContinuousConvTransposeS2", convolution(True)),
+    Recipe("DiscreteContinuousConvTransposeS2, forward mode too", convolution(True), DISCO, options=BOTH),
 ]

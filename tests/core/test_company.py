@@ -54,8 +54,16 @@ def test_where_all_are_inexact_none_sticks_out() -> None:
 def test_kinks_of_a_few_others_are_no_noise() -> None:
     place = int(np.argmin(np.abs(POINT - 1.0)))
     jacobian = MIXED * np.cos(POINT)
+    jacobian[3, 5] += 1e-4
     at = case(lambda x: dense(x) + 0.3 * np.abs(x[place] - POINT[place]), jacobian)
     assert asked(at, Mode.REVERSE, 1e-4)
+
+
+@pytest.mark.parametrize("mode", Mode)
+def test_one_between_two_steps_of_a_staircase_does_not_stick_out(mode: Mode) -> None:
+    """Short steps see nothing of the slope, and the whole of it is the difference; longer ones see it."""
+    jacobian = MIXED * np.cos(POINT)
+    assert not asked(case(dense, jacobian), mode, abs(float(jacobian[3, 5])))
 
 
 def test_without_others_nothing_is_known() -> None:

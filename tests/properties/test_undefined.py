@@ -124,3 +124,34 @@ def test_a_lone_output_has_one_pattern_and_a_lone_input_none() -> None:
     assert asked == [{0}]
     assert find(case, Mode.FORWARD) == []
     assert asked == [{0}]
+
+
+def test_a_right_derivative_costs_one_call_for_each_block_and_one_for_all() -> None:
+    case = case_with()
+    assert case.pullback is case.pullback  # the answer that others have asked for
+    spent = case.cost.vjps
+    assert find(case) == []
+    assert case.cost.vjps - spent == 3
+
+
+@pytest.mark.parametrize("mode", Mode)
+def test_what_is_off_by_opposite_amounts_does_not_cancel(mode: Mode) -> None:
+    """Together the answers are compared by one sum, in which each has another weight."""
+
+    def off(v: Any, absent: frozenset[int]) -> Any:
+        right = MATRIX.T @ v if mode is Mode.REVERSE else MATRIX @ v
+        return right + {frozenset({0}): 1.0, frozenset({1}): -1.0}.get(absent, 0.0)
+
+    name = "vjp_undefined" if mode is Mode.REVERSE else "jvp_undefined"
+    assert len(find(case_with(**{name: off}), mode)) == 2
+
+
+def test_an_answer_that_changes_from_call_to_call_is_told_as_such() -> None:
+    calls = iter(range(100))
+
+    def changing(v: Any, absent: frozenset[int]) -> Any:
+        return MATRIX.T @ v * (2.0 if next(calls) == 0 else 1.0)
+
+    (finding,) = find(case_with(vjp_undefined=changing))
+    assert finding.property == "determinism"
+    assert "is not deterministic" in finding.headline

@@ -38,13 +38,16 @@ def sticks_out(
     """Whether most others of the same pair agree far more closely than one entry, at an output and an input.
 
     That is `difference` off from its `size`; the others must agree more closely in relation to theirs, too. False where
-    there are no others: then nothing is known of what noise does.
+    there are no others: then nothing is known of what noise does. And where it agrees itself by the steps that the
+    others are measured with: then shorter ones have seen no more of it than one step of a staircase.
     """
     wide = investigation.once(widened) if investigation.problem.coarsest_eps > DOUBLE else None
     investigation = wide or investigation
     stencil = Stencil(investigation)
     others = list(_others(investigation, mode, *place))[:_ENTRIES]
     if not others or stencil.buried[place[1].coordinate]:  # along which no step can be taken that means anything
+        return False
+    if _agree(stencil, [_entry(investigation, mode, *place)], np.array([_LESS * difference])).all():
         return False
     sizes = np.array([abs(claim) for _, _, claim in others])
     with np.errstate(divide="ignore"):
@@ -64,6 +67,13 @@ def _agree(stencil: Stencil, entries: list[_Entry], within: Vector) -> Flags:
         above, below, far, back = values[:, each, rows]
         fine, coarse = (above - below) / (2.0 * step), (far - back) / (2.0 * _COARSE * step)
         return np.abs(claims - fine) + np.abs(fine - coarse) + stencil.noise[rows] / step <= within
+
+
+def _entry(investigation: Investigation, mode: Mode, output: Place, input_: Place) -> _Entry:
+    """One entry, with what is claimed of it."""
+    asked, answered = (output, input_) if mode is Mode.REVERSE else (input_, output)
+    claim = float(_line(investigation, mode, asked.coordinate)[answered.coordinate])
+    return output.coordinate, input_.coordinate, claim
 
 
 def _others(investigation: Investigation, mode: Mode, output: Place, input_: Place) -> Iterator[_Entry]:

@@ -18,6 +18,8 @@ from gradproof.core.weak import weak_elements
 
 # A common factor of all entries of an input is to be seen if it is off by this much.
 _FACTOR = 0.01
+# The same where segments would look for it otherwise, and what of a typical gradient may be missing in lost elements.
+_TENTH, _TYPICAL = 0.1, 1.0
 # Weights within this factor of each other are about alike.
 _EVEN = 3.0
 # What a probe that has climbed all it can may be short of the tolerance, and still passes: its certificate says so.
@@ -118,7 +120,24 @@ def seen(ledger: Ledger) -> Seen:
         return Seen(tuple(smallest), MISS)
     for k, (block, allowed) in enumerate(zip(blocks, excused(ledger, largest_entries(ledger)), strict=True)):
         smallest[k] = max(smallest[k], allowed, float(ledger.between_sides[block.slice].max(initial=0.0)))
-    return Seen(tuple(smallest), MISS)
+    return Seen(tuple(smallest), MISS, tuple(number for number, block in enumerate(blocks) if _is_told(ledger, block)))
+
+
+def _is_told(ledger: Ledger, block: Block) -> bool:
+    """Whether some question tells what long segments are asked for in low precision: see `Seen.told`."""
+    return any(
+        _tells(hidden, gradient[block.slice], survey.direction[block.slice])
+        for survey in ledger.surveys
+        for hidden, gradient in survey.entered
+    )
+
+
+def _tells(hidden: float, gradient: Vector, direction: Vector) -> bool:
+    zero = gradient == 0.0
+    if zero.all() or hidden > _TENTH * abs(float((gradient * direction).sum())):
+        return False
+    typical = norm(gradient) / math.sqrt(len(gradient) - int(zero.sum()))
+    return not zero.any() or hidden <= _TYPICAL * typical * norm(direction[zero])
 
 
 def _hidden(ledger: Ledger, block: Block) -> float:
@@ -170,7 +189,8 @@ def largest_entries(ledger: Ledger) -> list[float]:
 
 def _even_question(ledger: Ledger) -> tuple[Vector, Vector]:
     """A cotangent that weighs all outputs about alike, with its answer."""
-    for cotangent, pullback in ledger.questions:
+    first = ledger.investigation.first_question
+    for cotangent, pullback in (*ledger.questions, *([first] if first is not None else ())):
         sizes = np.abs(cotangent)
         if float(sizes.max()) <= _EVEN * float(sizes.min()):
             return cotangent, pullback

@@ -67,6 +67,8 @@ class Investigation:
         """The whole Jacobian by reverse mode, once it was asked for row by row."""
         self.gradients: Gradients | None = None
         """What the last plain vjp returned, where the backend can show it."""
+        self.first_question: tuple[Vector, Vector] | None = None
+        """A question that was asked before all others, with weights that are about alike, and its answer."""
         self.tangents: Tangents | None = None
         """The same of the last plain jvp."""
         self._batching: Batching | None = problem.capabilities.get(Batching)

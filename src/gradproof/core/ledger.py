@@ -32,8 +32,8 @@ _FLOOR = 4.0
 _OWN_SHARE = 0.25
 # The part of all that moves an output below which a weak input need not be seen: a bias before a batch norm is as weak.
 _DUST = 1e-7
-# Outputs up to which two rungs see well enough for torch's tolerances.
-_FEW = 20_000
+# Outputs up to which two rungs see well enough for torch's tolerances, and for relative ones from this on.
+_FEW, _LOOSE = 20_000, 1e-5
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,8 @@ class Ledger:
         self.direction = draw_direction(self.stencil)
         self.survey = Survey(self.stencil, self.direction)
         self.rungs = ProbeRungs.of(float(self.stencil.eps.max()))
-        few = self.explicit and problem.outputs.size <= _FEW
+        loose = self.explicit or (self.precise and (options.rtol or 0.0) >= _LOOSE)
+        few = loose and problem.outputs.size <= _FEW
         self.survey.climb(*(self.rungs.base if few else (*self.rungs.coarser[:1], *self.rungs.base)))
         sizes = np.abs(self.direction)
         self.steps: list[tuple[Block, float]] = [

@@ -55,6 +55,9 @@ class Questioning:
     def _look(self, survey: Survey, step: float) -> Accused | None:
         ledger = self._ledger
         ledger.surveys.append(survey)
+        known = ledger.investigation.first_question
+        if known is not None and not ledger.questions:
+            ledger.questions.append(known)
         accusation = ledger.again(survey) if ledger.questions else ledger.ask(survey, aim(survey))
         asked = 0
         while True:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +16,9 @@ class Seen:
     smallest: tuple[float, ...]
     miss: float
     """The probability of missing such an error."""
+    told: tuple[int, ...] = field(default=(), repr=False)
+    """The numbers of the input blocks of which more is known: a tenth of all that they do would have been noticed too,
+    and so would gradients that are lost in some of their elements."""
 
     def __and__(self, other: Seen) -> Seen:
         """What two comparisons were both able to see."""

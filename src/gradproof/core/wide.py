@@ -28,12 +28,15 @@ from gradproof.core.problem import Mode, Problem
 from gradproof.core.space import Block, Space
 from gradproof.core.types import Flags, Indices, Vector
 
+Known = tuple[Vector, Vector]
+"""A question and its answer."""
+
 ELEMENT, FACTOR = 16.0, 4.0
 """In units of eps: what an element may be off by, relative to itself and its block's rms; and a common factor."""
 # Neighbours that show how a derivative responds to rounding: how many pairs (to either side, so that a tie is broken
 # both ways), how far in eps, and how far the low precision may go beyond what these few showed.
 _PAIRS, _NEARBY, _BEYOND = 3, 2.0, 4.0
-# How much more all of them may show than one pair.
+# How much more all of them may show than one of them.
 _MORE = 2.0
 # Integers below this are labels, where an input holds nothing else.
 _LABELS = 16.0
@@ -61,8 +64,9 @@ def widened(investigation: Investigation) -> Investigation | None:
     if made is None or made.problem.vjp is None:
         return None
     wide = Investigation(made.problem, investigation.seed, investigation.cost)
+    question = rounded(investigation.problem.outputs, investigation.cotangent)
     try:
-        wide.share_cotangent(rounded(investigation.problem.outputs, investigation.cotangent))
+        wide.first_question = question, wide.share_cotangent(question)
     except Exception:  # a backward for one precision only
         return None
     return wide
@@ -159,8 +163,9 @@ class Comparison:
         return not (self.accused.any() or any(map(self.is_scaled, self.space.blocks)))
 
     def smallest(self, blocks: tuple[Block, ...]) -> tuple[float, ...]:
-        """What would have been called wrong of a lone entry that the question asks for with weight 1, by block."""
-        gap = _GROSS * self.allowed + np.where(np.isfinite(self.off), self.off, np.inf)
+        """What would have been called wrong of a lone entry, whatever weight the question gives to it, by block."""
+        least = float(np.abs(self.question[self.question != 0.0]).min(initial=1.0))
+        gap = (_GROSS * self.allowed + np.where(np.isfinite(self.off), self.off, np.inf)) / least
         return tuple(float(gap[block.slice].max(initial=0.0)) for block in blocks)
 
 
@@ -194,8 +199,11 @@ class Deviation:
 class Comparer:
     """Asks both sides of one mode the same questions."""
 
-    def __init__(self, low: Investigation, wide: Investigation, options: Options, mode: Mode) -> None:
-        self.low, self.wide, self.options, self.mode = low, wide, options, mode
+    def __init__(
+        self, low: Investigation, wide: Investigation, options: Options, mode: Mode, known: Known | None = None
+    ) -> None:
+        """`known`: a further question to the low side, and its answer."""
+        self.low, self.wide, self.options, self.mode, self._known = low, wide, options, mode, known
         problem = low.problem
         reverse = mode is Mode.REVERSE
         self.asked, self.answered = (problem.outputs, problem.inputs) if reverse else (problem.inputs, problem.outputs)
@@ -206,25 +214,32 @@ class Comparer:
         self.eps = problem.coarsest_eps
         """The precision that the derivative is judged by: that of the blocks, or a lower one inside that shows."""
 
-    def compare(self, question: Vector, low: Vector | None = None) -> Comparison:
-        """Both answers to a question, which is rounded to what the low precision can hold."""
+    def compare(self, question: Vector, low: Vector | None = None, wide: Vector | None = None) -> Comparison:
+        """Both answers to a question, rounded to what the low precision can hold; what is known is not asked."""
         exact = rounded(self.asked, question)
         answer = self._ask_low(exact) if low is None else low
         allowance = Allowance.of(self.eps, self.options, exact)
-        return Comparison(self.answered, exact, answer, self._ask_wide(exact), allowance)
+        return Comparison(self.answered, exact, answer, self._ask_wide(exact) if wide is None else wide, allowance)
 
     def shared(self) -> Comparison:
         """For the question that properties share."""
         low = self.low
         reverse = self.mode is Mode.REVERSE
         question, answer = (low.cotangent, low.pullback) if reverse else (low.tangent, low.pushforward)
+        known = self.wide.first_question if reverse else None
+        if known is not None and np.array_equal(known[0], rounded(self.asked, question)):
+            return self.compare(question, answer, known[1])
         return self.compare(question, answer)
+
+    def second(self) -> Comparison:
+        """For another question: one that the low side has answered anyway, or random signs."""
+        return self.signs(2) if self._known is None else self.compare(*self._known)
 
     def signs(self, number: int) -> Comparison:
         """For random signs."""
         return self.compare(np.copysign(1.0, random_probe(self.asked.size, self.low.seed + number)))
 
-    def responding(self, made: Comparison, pairs: int = _PAIRS, more: float = 1.0) -> Comparison:
+    def responding(self, made: Comparison, neighbours: int = 2 * _PAIRS, more: float = 1.0) -> Comparison:
         """The same comparison, knowing how the wide side responds to what the low precision rounds.
 
         `more`: how much more other neighbours may show than these few.
@@ -236,7 +251,7 @@ class Comparer:
         generator = np.random.default_rng(self.low.seed + 17)
         spread, shift, turn = np.zeros(self.answered.size), np.zeros(0), np.zeros(0)
         factors = {block.start: 0.0 for block in self.answered.blocks}
-        for number in range(2 * pairs):
+        for number in range(neighbours):
             if number % 2 == 0:
                 shift = eps * generator.uniform(-1.0, 1.0, len(self.wide.problem.point)) * self._is_rounded()
                 turn = eps * generator.uniform(-1.0, 1.0, len(made.question))
@@ -296,13 +311,14 @@ class Comparer:
             return np.full(self.answered.size, np.nan)
 
     def run(self) -> tuple[Comparison, list[Deviation]]:
-        """The last comparison, for random signs; and what is off."""
-        first, second = self.shared(), self.signs(2)
+        """The comparison that says what was seen, of a question without small weights; and what is off."""
+        first, second = self.shared(), self.second()
         if self._inside > self.eps and not (first.is_clean and second.is_clean):
             self.eps = self._inside
             first, second = self._judged_anew(first), self._judged_anew(second)
         if first.is_clean and second.is_clean:
-            return self._excusing(second) if self.options.certify else second, []
+            telling = second if self._known is None else first  # weights of what is known may be small
+            return self._excusing(telling) if self.options.certify else telling, []
         made = [self._where_alike(each) for each in (first, second, self.signs(3))]
         if sum(each.is_clean for each in made) >= 2:
             return max(made[1:], key=lambda each: not each.is_clean), []
@@ -310,11 +326,11 @@ class Comparer:
         return explained[-1], self._deviations(explained)
 
     def _excusing(self, made: Comparison) -> Comparison:
-        """The comparison with what would excuse a difference, as one pair of neighbours shows it: others do more.
+        """The comparison with what would excuse a difference, as one neighbour shows it: others do more.
 
         Of outputs that are others in the two precisions nothing would be said.
         """
-        found = self.responding(made, pairs=1, more=_MORE)
+        found = self.responding(made, neighbours=1, more=_MORE)
         return found if self._alike(made).all() else dataclasses.replace(found, spread=np.full_like(made.low, np.inf))
 
     def _judged_anew(self, made: Comparison) -> Comparison:

@@ -38,15 +38,20 @@ def can_integrate(investigation: Investigation) -> bool:
     )
 
 
-def by_integral(investigation: Investigation, options: Options, compared: Compare) -> Iterator[Finding | Seen]:
+def by_integral(
+    investigation: Investigation, options: Options, compared: Compare, told: frozenset[int] = frozenset()
+) -> Iterator[Finding | Seen]:
     """What reverse mode adds up to along segments, input by input, against what the function does along them.
 
     It sees a common factor, and all that a sum over an input shows; then what is claimed to be zero, by itself. What a
     lone entry could hide is what it saw. Where that is too much, every entry is compared, if there are not too many.
+    Blocks of which short steps have `told` as much, by their numbers, are not looked at again.
     """
     problem = investigation.problem
+    if all(number in told or not block.size for number, block in enumerate(problem.inputs.blocks)):
+        return
     rtol = float(default_rtol(np.array([problem.coarsest_eps]))[0]) if options.rtol is None else options.rtol
-    blocks = [block for block in problem.inputs.blocks if block.size]
+    blocks = [block for number, block in enumerate(problem.inputs.blocks) if block.size and number not in told]
     outcomes: list[tuple[Block, Outcome | None]] = []
     accused: set[int] = set()
     for block in blocks[:_EACH]:

@@ -14,8 +14,9 @@ from gradproof.core.problem import Mode, Problem
 from gradproof.core.seen import Note, Seen
 from gradproof.core.status import Status
 from gradproof.core.types import Vector
-from gradproof.core.wide import Comparer, Deviation, wide_options, widened
+from gradproof.core.wide import Comparer, Deviation, Known, wide_options, widened
 from gradproof.properties.property import Compare, Pause
+from gradproof.properties.trials import trials
 from gradproof.results.finding import Entry, Finding
 
 _NAMES = {2.0**-7: "bfloat16", 2.0**-10: "float16", 2.0**-23: "float32"}
@@ -29,6 +30,8 @@ _ANOTHER = (
 )
 # Derivatives of two precisions that differ by more than this part are not one derivative.
 _ALIKE = 0.25
+# Properties that ask the trials.
+_TRIED = frozenset({"mutation", "determinism", "linearity", "layout"})
 _NAMED = {-1.0: "the sign is wrong", 2.0: "a factor 2 too many", 0.5: "a factor 2 is missing"}
 
 
@@ -65,8 +68,16 @@ def by_twin(
     yield from (*seen, *findings)
     if not wrong:  # the difference to a wrong derivative says nothing
         for mode in options.modes:
-            yield from _compared(Comparer(investigation, wide, options, mode))
+            yield from _compared(Comparer(investigation, wide, options, mode, _answered(investigation, options, mode)))
     return True
+
+
+def _answered(investigation: Investigation, options: Options, mode: Mode) -> Known | None:
+    """A question to the low precision that other properties ask anyway, with its answer."""
+    if mode is not Mode.REVERSE or not _TRIED & options.properties:
+        return None
+    last = investigation.once(trials, options).last
+    return None if last is None else (last.cotangent, last.answer)
 
 
 def _is_another(low: Investigation, wide: Investigation, options: Options) -> bool:

@@ -7,19 +7,20 @@ are asked again literally: a backward that then answers otherwise changes from c
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 import numpy as np
 
-from gradproof.core.agreement import close, worst_difference
+from gradproof.core.agreement import close
+from gradproof.core.capabilities import Omission
 from gradproof.core.investigation import Investigation, basis
 from gradproof.core.options import Options
-from gradproof.core.problem import Apply, Mode
+from gradproof.core.problem import Apply, Mode, Problem
 from gradproof.core.space import Space
-from gradproof.core.status import Status
 from gradproof.core.types import Vector
 from gradproof.core.words import Words
+from gradproof.properties.changing import Change, changing
 from gradproof.properties.trials import trials
+from gradproof.properties.undefined import patterns
 from gradproof.results.finding import Finding
 
 # For a certificate so many vjps are asked that a change at every seventh call shows. Otherwise a question is asked
@@ -27,13 +28,6 @@ from gradproof.results.finding import Finding
 _SEVENTH, _OFTEN, _CALLS, _MOST = 8, 4, 48, 2**16
 # Rows of the Jacobian that are asked for again, where they do not add up to what other vjps gave.
 _ROWS_AGAIN = 64
-
-
-class Change(NamedTuple):
-    """Two answers to one question."""
-
-    before: Vector
-    after: Vector
 
 
 def determinism(investigation: Investigation, options: Options) -> Iterator[Finding]:
@@ -79,7 +73,7 @@ def _again(investigation: Investigation, options: Options) -> Iterator[Change]:
 def _often(investigation: Investigation, options: Options) -> Iterator[Change]:
     """A few questions once more, though all answers agree: a backward may change at every so many calls only."""
     problem, cost = investigation.problem, investigation.cost
-    missing = _SEVENTH - cost.vjps if options.certify else 0
+    missing = _SEVENTH - cost.vjps - _still_to_come(problem, options) if options.certify else 0
     times = max(missing, min(_OFTEN, (cost.evaluations + cost.vjps) // _CALLS))
     times = times if problem.inputs.size + problem.outputs.size <= _MOST else 0
     rows = investigation.rows if problem.outputs.size > 1 else None
@@ -90,6 +84,12 @@ def _often(investigation: Investigation, options: Options) -> Iterator[Change]:
             output = k % len(rows)
             before, cotangent = rows[output], basis(slice(output, output + 1), len(rows))[0]
         yield from _unlike(before, investigation.vjp(cotangent), investigation, options)
+
+
+def _still_to_come(problem: Problem, options: Options) -> int:
+    """The vjps that `undefined` asks and compares with others."""
+    asked = "undefined" in options.properties and problem.capability(Omission) is not None
+    return len(patterns(len(problem.outputs.blocks))) if asked else 0
 
 
 def _unlike(before: Vector, after: Vector, investigation: Investigation, options: Options) -> Iterator[Change]:
@@ -108,29 +108,3 @@ def _twice(apply: Apply, question: Vector, space: Space, options: Options, words
         unlike = ~((noise <= options.nondet_tol) | (first == second) | (np.isnan(first) & np.isnan(second)))
     if unlike.any():
         yield changing(space, Change(np.where(unlike, first, 0.0), np.where(unlike, second, 0.0)), options, words)
-
-
-def changing(space: Space, change: Change, options: Options, words: Words) -> Finding:
-    """The finding that two answers to one question differ."""
-    before, after = change
-    worst = worst_difference(before, after)
-    place = space.place(worst)
-    reverse = place.block.kind != "output"
-    with np.errstate(invalid="ignore"):
-        noise = np.abs(before[worst] - after[worst])
-    return Finding(
-        property="determinism",
-        status=Status.WRONG,
-        mode=Mode.REVERSE if reverse else Mode.FORWARD,
-        input=place.block.key if reverse else None,
-        input_element=place.element if reverse else None,
-        output=None if reverse else place.block.index,
-        output_element=None if reverse else place.element,
-        headline=(
-            f"{words.rule(reverse)} is not deterministic: asked twice with the same inputs and the same "
-            f"{words.probe(reverse).removeprefix('the ')}, the {'gradient' if reverse else 'tangent'} of {place} "
-            f"was {before[worst]:.9g}, then {after[worst]:.9g} "
-            f"(difference {noise:.3g}, nondet_tol {options.nondet_tol:g})."
-        ),
-        hint=words.nondeterministic,
-    )

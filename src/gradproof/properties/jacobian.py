@@ -11,7 +11,7 @@ from gradproof.core.accusation import Accusation, Outcome
 from gradproof.core.entries import every_entry
 from gradproof.core.investigation import Investigation
 from gradproof.core.options import Options, Strategy
-from gradproof.core.precision import DOUBLE
+from gradproof.core.precision import DOUBLE, SINGLE
 from gradproof.core.probing import Prober
 from gradproof.core.problem import Mode, Problem
 from gradproof.core.seen import Note, Seen
@@ -64,8 +64,10 @@ def _in_low_precision(investigation: Investigation, options: Options) -> Iterato
     if has_twin(investigation) and (yield from by_twin(investigation, options, _compared, may_differ=True)):
         return
     held: list[Finding] = []
-    doubtful = False
+    doubtful, told = False, frozenset[int]()
     for found in in_noise(investigation, options, _compared):
+        if isinstance(found, Seen) and investigation.problem.coarsest_eps <= SINGLE:  # bars of half tell too little
+            told |= frozenset(found.told)
         if isinstance(found, Finding) and found.mode is Mode.REVERSE and _is_unexplained(found):
             held.append(found)  # segments may see what short steps accuse without reason
             continue
@@ -73,7 +75,8 @@ def _in_low_precision(investigation: Investigation, options: Options) -> Iterato
         yield found
     reverse = Mode.REVERSE in options.modes and options.strategy is Strategy.PROBES
     if reverse and not doubtful and can_integrate(investigation):
-        for found in by_integral(investigation, options, _compared):
+        told = frozenset[int]() if held else told
+        for found in by_integral(investigation, options, _compared, told):
             doubtful |= isinstance(found, Finding)
             yield found
         held = held if doubtful else []

@@ -16,7 +16,8 @@ from gradproof.core.status import Status
 from gradproof.core.types import Vector
 from gradproof.core.words import Words
 from gradproof.properties.allowance import allowed_difference, zero_gradient
-from gradproof.properties.determinism import Change, changed, changing
+from gradproof.properties.changing import Change, changing
+from gradproof.properties.determinism import changed
 from gradproof.properties.trials import RowSum, Trials, constant, scales, trials
 from gradproof.results.finding import Finding
 

@@ -10,6 +10,7 @@ from gradproof.core.investigation import Investigation
 from gradproof.core.options import Options
 from gradproof.core.problem import Problem
 from gradproof.core.status import Status
+from gradproof.core.wide import widened
 from gradproof.results.finding import Finding
 
 
@@ -18,7 +19,9 @@ def repeatability(investigation: Investigation, options: Options) -> Iterator[Fi
     problem = investigation.problem
     original = problem.capability(Original)
     if original is None:
-        value, again = problem.value, investigation.evaluate(problem.point)
+        wide = investigation.once(widened) if problem.evaluates_in is not None else None
+        # of a twin, the function was called twice already
+        value, again = problem.value, investigation.evaluate(problem.point) if wide is None else wide.problem.value
     else:
         investigation.cost.evaluate()
         value, again = original.value, original.evaluate(problem.point)

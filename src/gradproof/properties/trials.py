@@ -65,6 +65,8 @@ class Trials(NamedTuple):
     """What was written to meanwhile."""
     questions: tuple[Question, ...] = ()
     """What was asked, with its answers, if they do not agree."""
+    last: Question | None = None
+    """The last of these questions, if they agree and it is another one than the shared."""
 
 
 def trials(investigation: Investigation, options: Options) -> Trials:
@@ -216,7 +218,8 @@ def _with_probe(investigation: Investigation, options: Options) -> Trials:
             slack += zero_gradient(investigation, c)  # the shared cotangent may weigh little what this one does not
             largest = max(largest_of(pullback), largest_of(other)) if answers else 0.0
             agree = all(is_sum(*pair, largest, problem, slack) for pair in expected)
-    return Trials(exact, agree, watched.overwritten, () if agree else tuple(asked))
+    last = asked[-1] if agree and len(v) > 1 else None
+    return Trials(exact, agree, watched.overwritten, () if agree else tuple(asked), last)
 
 
 def _for_sums(layouts: frozenset[MemoryLayout]) -> frozenset[MemoryLayout]:

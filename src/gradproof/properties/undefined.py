@@ -8,14 +8,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gradproof.core.agreement import same, worst_difference
+from gradproof.core.agreement import largest_of, same, within, worst_difference
 from gradproof.core.capabilities import Omission
 from gradproof.core.investigation import Investigation
 from gradproof.core.options import Options
+from gradproof.core.precision import DERIVATIVE_ROUND_OFF
 from gradproof.core.problem import Apply, Mode
 from gradproof.core.space import Space
 from gradproof.core.status import Status
 from gradproof.core.types import Vector
+from gradproof.core.words import Words
+from gradproof.properties.changing import Change, changing
 from gradproof.results.finding import Finding
 
 # Patterns tried of a space's blocks, besides all together.
@@ -23,57 +26,137 @@ _MOST = 8
 
 
 class _Direction(NamedTuple):
-    """A derivative applied to a probe, as a whole (`defined`) and where some of its blocks are absent."""
+    """A derivative applied to a probe: to all of it (`whole`), to others (`defined`), and where blocks are absent."""
 
     mode: Mode
     space: Space
+    answered: Space
     probe: Vector
+    whole: Callable[[], Vector]
     defined: Apply
     without: Callable[[Vector, frozenset[int]], Vector]
-    hint: str
+    words: Words
 
 
 def undefined(investigation: Investigation, options: Options) -> Iterator[Finding]:
     """Leave out each cotangent in turn and all together; in forward mode, each tangent."""
     for direction in _directions(investigation, options):
-        with_all = direction.mode is Mode.REVERSE
-        for absent in _patterns(len(direction.space.blocks), with_all=with_all):
-            yield from _try(direction, absent, options.nondet_tol)
+        yield from _each(direction, options)
+        yield from _all_together(direction, options.nondet_tol)
+
+
+def _all_together(direction: _Direction, slack: float) -> Iterator[Finding]:
+    """Without any cotangent the answer is zero. (Without any tangent nothing is asked.)"""
+    if direction.mode is not Mode.REVERSE:
+        return
+    everything = frozenset(range(len(direction.space.blocks)))
+    nothing = np.zeros_like(direction.probe)
+    try:
+        got = direction.without(nothing, everything)
+    except Exception as error:
+        yield _raised(direction, everything, error)
+        return
+    if got.any() and not same(np.zeros_like(got), got, direction.space.coarsest_eps, slack):
+        yield _differs(direction, everything, np.zeros_like(got), got)
+
+
+def _each(direction: _Direction, options: Options) -> Iterator[Finding]:
+    """Each block absent in turn: together the answers are so many times that to the whole probe, which is known.
+
+    One by one they are compared with zeros in its place only if they are not. The probes have weights, so that what
+    is no multiple of a probe does not cancel.
+    """
+    left_out, answers = patterns(len(direction.space.blocks)), dict[int, Vector]()
+    for number, absent in enumerate(left_out):
+        try:
+            answers[number] = direction.without(_question(direction, number, absent), absent)
+        except Exception as error:
+            yield _raised(direction, absent, error)
+    if len(answers) < len(left_out) or not _add_up(direction, answers, options.nondet_tol):
+        for number, got in answers.items():
+            yield from _compared(direction, number, left_out[number], got, options)
+
+
+def _add_up(direction: _Direction, answers: dict[int, Vector], slack: float) -> bool:
+    """Whether the answers are, in sum, what they must be but for round-off."""
+    if not answers:
+        return True
+    with np.errstate(all="ignore"):
+        weighted = [answer / _weight(number) for number, answer in answers.items()]
+        total, whole = np.sum(weighted, axis=0), (len(answers) - 1.0) * direction.whole()
+        if not (np.isfinite(total).all() and np.isfinite(whole).all()):
+            return False
+        largest = max(largest_of(each) for each in weighted)
+    lost = DERIVATIVE_ROUND_OFF * direction.space.coarsest_eps * largest
+    return within(total, whole, lost + slack)
+
+
+def _weight(number: int) -> float:
+    """A power of two, which rounds nothing, and stays within the range of half precision."""
+    return 2.0**-number
+
+
+def _question(direction: _Direction, number: int, absent: frozenset[int]) -> Vector:
+    return _weight(number) * _zeroed(direction.probe, direction.space, absent)
+
+
+def _compared(
+    direction: _Direction, number: int, absent: frozenset[int], got: Vector, options: Options
+) -> Iterator[Finding]:
+    """With zeros in place of what is absent; a derivative that answers otherwise when asked again just changes."""
+    question, slack = _question(direction, number, absent), options.nondet_tol
+    want = direction.defined(question)
+    if same(want, got, direction.space.coarsest_eps, slack):
+        return
+    again = Change(got, direction.without(question, absent)), Change(want, direction.defined(question))
+    for change in again:
+        if not same(*change, direction.space.coarsest_eps, slack):
+            yield changing(direction.answered, change, options, direction.words)
+            return
+    yield _differs(direction, absent, want, got)
 
 
 def _directions(investigation: Investigation, options: Options) -> Iterator[_Direction]:
-    problem, omission, hint = investigation.problem, investigation.asks(Omission), investigation.problem.words.omitted
+    problem, omission = investigation.problem, investigation.asks(Omission)
     if Mode.REVERSE in options.modes and omission.vjp is not None:
-        apply, without = investigation.vjp, investigation.vjp_without
-        yield _Direction(Mode.REVERSE, problem.outputs, investigation.cotangent, apply, without, hint)
+        yield _Direction(
+            Mode.REVERSE,
+            problem.outputs,
+            problem.inputs,
+            investigation.cotangent,
+            lambda: investigation.pullback,
+            investigation.vjp,
+            investigation.vjp_without,
+            problem.words,
+        )
     if Mode.FORWARD in options.modes and omission.jvp is not None:
-        apply, without = investigation.jvp, investigation.jvp_without
-        yield _Direction(Mode.FORWARD, problem.inputs, investigation.tangent, apply, without, hint)
+        yield _Direction(
+            Mode.FORWARD,
+            problem.inputs,
+            problem.outputs,
+            investigation.tangent,
+            lambda: investigation.pushforward,
+            investigation.jvp,
+            investigation.jvp_without,
+            problem.words,
+        )
 
 
 @functools.lru_cache(maxsize=64)
-def _patterns(count: int, *, with_all: bool) -> tuple[frozenset[int], ...]:
-    """Each block in turn; where there are many, several at a time."""
+def patterns(count: int) -> tuple[frozenset[int], ...]:
+    """Which of so many blocks are left out together: each in turn; where there are many, several at a time."""
     parts = np.array_split(np.arange(count), min(count, _MOST)) if count > 1 else []
-    some = tuple(frozenset[int](part.tolist()) for part in parts)
-    return (*some, frozenset(range(count))) if with_all else some
+    return tuple(frozenset[int](part.tolist()) for part in parts)
 
 
-def _try(direction: _Direction, absent: frozenset[int], slack: float) -> Iterator[Finding]:
-    space, all_absent = direction.space, len(absent) == len(direction.space.blocks)
-    probe = _zeroed(direction.probe, space, absent)
-    try:
-        got = direction.without(probe, absent)
-    except Exception as error:
-        yield _finding(direction, absent, f"it raised {type(error).__name__}: {error}", error)
-        return
-    if all_absent and not got.any():
-        return
-    want = np.zeros_like(got) if all_absent else direction.defined(probe)
-    if not same(want, got, space.coarsest_eps, slack):
-        worst = worst_difference(want, got)
-        differs = f"the result differs from the one with zeros ({got[worst]:.9g} instead of {want[worst]:.9g})."
-        yield _finding(direction, absent, differs)
+def _raised(direction: _Direction, absent: frozenset[int], error: Exception) -> Finding:
+    return _finding(direction, absent, f"it raised {type(error).__name__}: {error}", error)
+
+
+def _differs(direction: _Direction, absent: frozenset[int], want: Vector, got: Vector) -> Finding:
+    worst = worst_difference(want, got)
+    told = f"the result differs from the one with zeros ({got[worst]:.9g} instead of {want[worst]:.9g})."
+    return _finding(direction, absent, told)
 
 
 def _finding(direction: _Direction, absent: frozenset[int], what: str, cause: Exception | None = None) -> Finding:
@@ -86,7 +169,7 @@ def _finding(direction: _Direction, absent: frozenset[int], what: str, cause: Ex
             f"In {direction.mode}, a {probe} that is left out does not count as zeros: "
             f"with none for {_names(direction.space, absent)} {what}"
         ),
-        hint=direction.hint,
+        hint=direction.words.omitted,
         cause=cause,
     )
 

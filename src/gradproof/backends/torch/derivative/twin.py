@@ -11,9 +11,10 @@ can be made, derivative included.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -23,6 +24,7 @@ from gradproof.backends.torch.calls import flatten_outputs, is_floating
 from gradproof.backends.torch.derivative.widening import Widening, wide
 from gradproof.backends.torch.tensors.coordinates import build, resolution
 from gradproof.backends.torch.tensors.point import Point
+from gradproof.core.draws import random_probe
 from gradproof.core.precision import DOUBLE, HALF_OR_LESS, WIDEST_FORMAT
 from gradproof.core.types import Vector
 
@@ -35,8 +37,13 @@ _SAME_VALUE = 64.0
 _REACH, _REACH_IN_EPS = 2.0**-6, 16.0
 # … to within this many eps of the value and this part of the change: a twin that does not follow misses all of it.
 _SAME_CHANGE, _SAME_CHANGE_SHARE = 8.0, 0.25
-# A point that no lower precision can hold is this far from one that it can.
-_APART = 1e-3 / 3.0
+# Slopes along it and at its beginning differ by so many times its length, relative to the largest.
+_CURVED = 4.0
+# The largest number that is drawn.
+_LONGEST = 1.5
+# A step that no lower precision sees, and one that single precision sees. Slopes along the two differ by less than this
+# part of the largest, unless the function goes in steps, or jumps at the point: then they do by far more.
+_TINY, _NEAR, _BENT, _JUMPS = 2.0**-30, 2.0**-16, 2.0**-6, 2.0**12
 # Where an element is small, round-off is that of this part of the largest.
 _OF_THE_LARGEST = 0.1
 
@@ -115,92 +122,173 @@ def _widened(value: Any) -> Any:
     return value.detach().to(wide(value.dtype), copy=True).requires_grad_(value.requires_grad)
 
 
-def find_twin(call: Call, point: Point, chosen: Sequence[int], outputs: Sequence[torch.Tensor]) -> Twin | None:
+class Tried(NamedTuple):
+    """A twin, if there is one, and how often the function was called to find out."""
+
+    twin: Twin | None
+    evaluations: int
+
+
+NOT_TRIED = Tried(None, 0)
+
+
+def find_twin(call: Call, point: Point, chosen: Sequence[int], outputs: Sequence[torch.Tensor]) -> Tried:
     """The twin of a low-precision call, if there is one that computes the same function in double precision.
 
     `outputs` are those of the call itself whose numbers are `chosen`.
     """
     if all(tensor.dtype in _DOUBLE for tensor in point.tensors):
-        return None
-    return _twin(call, point, chosen, outputs)
+        return NOT_TRIED
+    return _Trial(call, point, chosen, outputs).run()
 
 
-def find_widened(call: Call, point: Point, chosen: Sequence[int], outputs: Sequence[torch.Tensor]) -> Twin | None:
+def find_widened(call: Call, point: Point, chosen: Sequence[int], outputs: Sequence[torch.Tensor]) -> Tried:
     """The twin of a call in double precision that computes in a lower one inside, by casts that it can do without."""
-    twin = _twin(call, point, chosen, outputs)
-    return twin if twin is not None and twin.is_sharper else None
+    tried = _Trial(call, point, chosen, outputs).run()
+    return tried if tried.twin is not None and tried.twin.is_sharper else tried._replace(twin=None)
 
 
-def _twin(call: Call, point: Point, chosen: Sequence[int], outputs: Sequence[torch.Tensor]) -> Twin | None:
-    """Random numbers may be others in double precision: in float32 the values would tell, in half they would not."""
-    if any(tensor.layout is not torch.strided for tensor in point.tensors):
-        return None
-    try:
-        twin = Twin(call, point)
-        with Widening() as widened:
-            twin.here = twin.run(point.coordinates)
-        twin.widens, twin.inside = widened.coarsest > 0.0, max(point.space.coarsest_eps, widened.coarsest)
-        if twin.inside > WIDEST_FORMAT or (call.draws and twin.inside > HALF_OR_LESS):
-            return None
-        is_one = _are_wide(twin, chosen, outputs) and _follows(call, twin, point, chosen, outputs)
-    except Exception:  # whatever it raises in another precision, or on a device without it: it does not run there
-        return None
-    return twin if is_one and not _is_coarse(twin, point, chosen) else None
+class _Trial:
+    """Whether a call has a twin: a few calls of both tell, the fewer the sooner it shows that it has none."""
 
+    def __init__(self, call: Call, point: Point, chosen: Sequence[int], outputs: Sequence[torch.Tensor]) -> None:
+        self._call, self._point, self._chosen, self._outputs = call, point, chosen, outputs
+        self._evaluations = 0
+        self._twin = Twin(call, point)
 
-def _are_wide(twin: Twin, chosen: Sequence[int], outputs: Sequence[torch.Tensor]) -> bool:
-    """Whether the outputs of a twin are those of the call in double precision."""
-    for index, output in zip(chosen, outputs, strict=True):
-        other = twin.here[index] if index < len(twin.here) else None
-        if not isinstance(other, torch.Tensor) or other.shape != output.shape or other.dtype != wide(output.dtype):
+    def run(self) -> Tried:
+        """Random numbers may be others in double precision: in float32 values would tell, in half they would not."""
+        if any(tensor.layout is not torch.strided for tensor in self._point.tensors):
+            return NOT_TRIED
+        twin = self._twin
+        try:
+            with Widening() as widened:
+                twin.here = self._run(self._point.coordinates)
+            twin.widens, twin.inside = widened.coarsest > 0.0, max(self._point.space.coarsest_eps, widened.coarsest)
+            if twin.inside > WIDEST_FORMAT or (self._call.draws and twin.inside > HALF_OR_LESS):
+                return Tried(None, self._evaluations)
+            is_one = self._are_wide() and self._follows()
+        except Exception:  # whatever it raises in another precision, or on a device without it: it does not run there
+            is_one = False
+        return Tried(twin if is_one else None, self._evaluations)
+
+    def _run(self, coordinates: Vector) -> list[Any]:
+        self._evaluations += 1
+        return self._twin.run(coordinates)
+
+    def _are_wide(self) -> bool:
+        """Whether the outputs of a twin are those of the call in double precision."""
+        twin = self._twin
+        for index, output in zip(self._chosen, self._outputs, strict=True):
+            other = twin.here[index] if index < len(twin.here) else None
+            if not isinstance(other, torch.Tensor) or other.shape != output.shape or other.dtype != wide(output.dtype):
+                return False
+            if not _same_function(other, output, max(resolution(output.dtype), twin.inside)):
+                return False
+            twin.is_sharper |= not _same_function(other, output, DOUBLE)
+        return True
+
+    def _follows(self) -> bool:
+        """Whether twin and original move alike: the twin of a function that also reads inputs by closure does not.
+
+        Nor does a twin that rounds where no operator is seen: it goes in steps, and a tiny step shows less of it than a
+        longer one. What both show of a function that bends differs too; that bends less over a step in between.
+        """
+        point, reach = self._point, max(_REACH, _REACH_IN_EPS * self._twin.inside)
+        slight = self._changes(self._run(point.coordinates + _TINY * self._direction))
+        if _is_still(slight) and self._is_stored_low():
             return False
-        if not _same_function(other, output, max(resolution(output.dtype), twin.inside)):
+        moved = point.coordinates + reach * self._direction
+        point.space.round_in_place(moved)
+        coarse = self._moved(moved)
+        sized = _longer(slight, reach / _TINY)
+        if point.space.coarsest_eps > DOUBLE and self._are_alike(sized, coarse, 0.0, min(_CURVED * reach, 0.5)):
+            return True
+        near = self._changes(self._run(point.coordinates + _NEAR * self._direction))
+        if _goes_in_steps(_longer(slight, _NEAR / _TINY), near):
             return False
-        twin.is_sharper |= not _same_function(other, output, DOUBLE)
-    return True
+        there = self._run(moved)
+        self._twin.is_sharper |= not all(
+            _same_function(there[i], change + self._outputs_here[k], DOUBLE)
+            for k, (i, change) in enumerate(zip(self._chosen, coarse, strict=True))
+        )
+        return self._are_alike(self._changes(there), coarse, _SAME_CHANGE_SHARE)
+
+    def _is_stored_low(self) -> bool:
+        """Whether all outputs are numbers of a lower precision; integers, which a flat function may give, are none."""
+        here = [_real(self._twin.here[i].detach()) for i in self._chosen]
+        broken = [each[each != each.round()] for each in here]
+        return any(map(torch.numel, broken)) and all(bool((each.float() == each).all()) for each in broken)
+
+    @functools.cached_property
+    def _direction(self) -> Vector:
+        """As long as the point at most, to either side of it at random: no multiple of it, nor of any part of it."""
+        coordinates = self._point.coordinates
+        return np.abs(coordinates) * random_probe(len(coordinates), 0) / _LONGEST
+
+    @functools.cached_property
+    def _outputs_here(self) -> list[torch.Tensor]:
+        """Copies of the outputs of the call itself: one may be an input."""
+        return [output.detach().clone().to(wide(output.dtype)) for output in self._outputs]
+
+    def _changes(self, there: list[Any]) -> list[torch.Tensor]:
+        return [(there[i] - self._twin.here[i]).detach() for i in self._chosen]
+
+    def _moved(self, coordinates: Vector) -> list[torch.Tensor]:
+        """How the original changes to there."""
+        before = self._outputs_here
+        self._evaluations += 1
+        try:
+            for leaf in self._point.leaves:
+                leaf.write(coordinates[leaf.block.slice])
+            original = flatten_outputs(self._call())
+            return [original[i].detach().to(o.dtype) - o for i, o in zip(self._chosen, before, strict=True)]
+        finally:
+            self._point.restore()
+
+    def _are_alike(
+        self, fine: Sequence[torch.Tensor], coarse: Sequence[torch.Tensor], share: float, curved: float = 0.0
+    ) -> bool:
+        """To within a share of each change, and what slopes differ by where they are `curved`, of the largest."""
+        return all(
+            _same_change(a, b, o, max(resolution(o.dtype), self._twin.inside), share, curved)
+            for a, b, o in zip(fine, coarse, self._outputs, strict=True)
+        )
 
 
-def _follows(call: Call, twin: Twin, point: Point, chosen: Sequence[int], outputs: Sequence[torch.Tensor]) -> bool:
-    """Whether twin and original move alike: the twin of a function that also reads inputs by closure does not."""
-    reach = max(_REACH, _REACH_IN_EPS * twin.inside)
-    moved = point.coordinates + reach * np.abs(point.coordinates)
-    point.space.round_in_place(moved)
-    there = twin.run(moved)
-    before = [output.detach().clone() for output in outputs]  # it may be an input itself
-    try:
-        for leaf in point.leaves:
-            leaf.write(moved[leaf.block.slice])
-        original = flatten_outputs(call())
-        twin.is_sharper |= not all(_same_function(there[i], original[i], DOUBLE) for i in chosen)
-        changes = [
-            (there[i] - twin.here[i], (original[i] - o).to(there[i].dtype)) for i, o in zip(chosen, before, strict=True)
-        ]
-    finally:
-        point.restore()
-    return all(
-        _same_change(fine, coarse, o, max(resolution(o.dtype), twin.inside))
-        for (fine, coarse), o in zip(changes, before, strict=True)
-    )
+def _is_still(changes: Sequence[torch.Tensor]) -> bool:
+    """Whether nothing moves over a step that only double precision sees."""
+    return not any(bool(change.any()) for change in changes)
 
 
-def _is_coarse(twin: Twin, point: Point, chosen: Sequence[int]) -> bool:
-    """Whether all that changes are numbers of a lower precision, at a point that is none: something rounds inside."""
-    there = twin.run(point.coordinates * (1.0 - _APART))
-    changed = [_changed(there[i].detach(), twin.here[i].detach()) for i in chosen]
-    return any(bool(each.numel()) and bool((each.float() == each).all()) for each in changed)
+def _longer(changes: Sequence[torch.Tensor], ratio: float) -> list[torch.Tensor]:
+    """The changes along a step so many times as long, of a function that is straight."""
+    return [(change * ratio).to(change.dtype) for change in changes]
 
 
-def _changed(there: torch.Tensor, here: torch.Tensor) -> torch.Tensor:
-    """The real numbers that changed. Integers are left out: a function may be made of them."""
-    if there.is_complex():
-        there, here = (torch.view_as_real(each.resolve_conj()) for each in (there, here))
-    return there[(there != here) & (there != there.round())]
+def _goes_in_steps(slight: Sequence[torch.Tensor], near: Sequence[torch.Tensor]) -> bool:
+    """Whether a tiny step shows another slope than one a little longer: less, or far too much."""
+    for small, large in zip(slight, near, strict=True):
+        finite = torch.isfinite(small) & torch.isfinite(large)
+        apart, size = (small - large).abs()[finite], large.abs()[finite]
+        apart = apart[apart < _JUMPS * size.max()] if apart.numel() else apart  # by as much over either step
+        if apart.numel() and bool((apart > _BENT * size.max()).any()):
+            return True
+    return False
 
 
-def _same_change(fine: torch.Tensor, coarse: torch.Tensor, output: torch.Tensor, eps: float) -> bool:
+def _real(tensor: torch.Tensor) -> torch.Tensor:
+    return torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor
+
+
+def _same_change(
+    fine: torch.Tensor, coarse: torch.Tensor, output: torch.Tensor, eps: float, share: float, curved: float
+) -> bool:
     size = output.detach().abs().to(fine.abs().dtype)
     largest = size.max() if size.numel() else 0
-    allowed = _SAME_CHANGE * eps * (size + _OF_THE_LARGEST * largest) + _SAME_CHANGE_SHARE * fine.abs()
+    allowed = _SAME_CHANGE * eps * (size + _OF_THE_LARGEST * largest) + share * fine.abs()
+    if curved and fine.numel():
+        allowed = allowed + curved * fine.abs().max()
     nowhere = ~torch.isfinite(fine) & ~torch.isfinite(coarse)
     return bool((((fine.detach() - coarse.detach()).abs() <= allowed) | nowhere).all())
 
