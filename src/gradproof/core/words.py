@@ -21,6 +21,8 @@ class Words:
     forward: str = "the jvp"
     cotangent: str = "the cotangent"
     tangent: str = "the tangent"
+    entry: str = ""
+    """Where an entry stands in what the author wrote, with `{row}` and `{column}`; nothing: they return no matrix."""
 
     nonlinear: str = "it must not take the absolute value of {probe}, square it, clamp it or branch on it"
     """`{probe}` is the cotangent or the tangent."""
