@@ -265,6 +265,7 @@ def _hint(problem: Problem, entries: tuple[Entry, ...], judged: Judged, group: I
             suspects.columns[group],
             suspects.numeric[group],
             suspects.analytic[group],
+            problem.words.lost,
         )
     )
 

@@ -26,5 +26,6 @@ def words_of(reverse: str, forward: str, *, scalar: bool) -> Words:
         entry=entry,
         input_overwritten="work on a copy of what was passed (x = x.copy()), or make a new array for the result",
         reverse_overwrites="do not write to the arrays that are passed: make a new array for the result",
+        lost="the derivative is missing, or was never stored",
         nondeterministic="if this noise is expected, allow it with nondet_tol",
     )
