@@ -142,6 +142,11 @@ def by_hand(
 _BACKENDS = {"torch": "gradproof.backends.torch"}
 
 
+def known() -> tuple[str, ...]:
+    """The frameworks that have a backend which is found by their arrays."""
+    return tuple(_BACKENDS)
+
+
 def find_dtype(dtype: Any) -> Any:
     """A framework's dtype as it is, and for a name the dtype of a framework that is imported already."""
     if not isinstance(dtype, str):
