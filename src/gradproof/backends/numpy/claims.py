@@ -52,6 +52,8 @@ class MatrixClaim:
         setting = self._setting
         value = setting.call(self._function, setting.point, overwritten=overwritten)
         values = _each(value, setting.likes, self.name)
+        if self.name == "grad" and self._outputs.block.parts == 1:
+            values = [each if np.isrealobj(each) else np.conj(each) for each in values]  # dL/da + i dL/db
         rows = self._outputs.array.shape
         return [
             as_linear(each, rows, like.array.shape, self.name)
