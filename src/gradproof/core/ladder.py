@@ -62,7 +62,7 @@ def rungs(eps: float) -> tuple[int, ...]:
 def relative_steps(eps: float, *, brief: bool = False) -> list[float]:
     """The steps of the ladder for a precision, in units of the coordinate's scale; if `brief`, some of them."""
     steps = [2.0**-rung * uneven for rung, uneven in zip(rungs(eps), _UNEVEN, strict=False)]
-    return [steps[rung] for rung in _BRIEF] if brief and len(steps) > len(_BRIEF) else steps
+    return [steps[rung] for rung in _BRIEF] if brief and len(steps) > _BRIEF[-1] else steps
 
 
 def ends(steps: list[float]) -> tuple[float, float]:

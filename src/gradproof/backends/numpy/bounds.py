@@ -19,8 +19,8 @@ import numpy as np
 from gradproof.core.precision import DOUBLE
 from gradproof.core.types import Flags, Vector
 
-EXTRAPOLATED = 8.0 * DOUBLE
-"""The spacing of numbers whose round-off is that of three evaluations with weights 3, 3 and 1."""
+EXTRAPOLATED = 4.0 * DOUBLE
+"""The spacing of numbers whose round-off is about that of three evaluations with weights 3, 3 and 1: sqrt(19) times."""
 # The longest steps, in units of the coordinate's scale: the first rung, uneven, to both sides, and twice as far inside.
 _REACH = 2.0**-5
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from gradproof.backends.numpy.arrays import Array, as_numbers
 from gradproof.backends.numpy.bounds import read_bounds
+from gradproof.backends.numpy.numeric import NUMERIC_GRADIENT, numeric_gradient
 from gradproof.core.draws import random_probe
 
 
@@ -29,6 +30,8 @@ class Subject:
     keywords: Mapping[str, Any] = field(default_factory=dict[str, Any])
     point: Array | None = None
     """Where it is checked; None: where the solver starts."""
+    precision: float | None = None
+    """The relative precision that it is computed in; None: that of its numbers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +42,6 @@ class Reading:
     point: Array
     subjects: tuple[Subject, ...]
     bounds: tuple[Array, Array] | None = None
-    left_out: tuple[str, ...] = ()
-    """Derivatives that were given and cannot be checked, with the reason."""
 
 
 def read_minimize(
@@ -60,17 +61,18 @@ def read_minimize(
     point, args = _point(x0), _tuple(args)
     fun, jac = _paired(fun, jac)
     subjects: list[Subject] = []
-    left_out: list[str] = []
     second = {name: given for name, given in (("hess", hess), ("hessp", hessp)) if _is_written(given)}
     if _is_written(jac):
         subjects.append(Subject("fun", fun, {"jac": jac, **second}, args))
-    else:
-        left_out += [f"{name} (it is the derivative of jac, and jac is not given as a function)" for name in second]
+    elif second:  # without a gradient to differentiate, a numerical one
+        words = {"hess": "jac", "hessp": "jvp"}
+        given = {words[name]: derivative for name, derivative in second.items()}
+        subjects.append(
+            Subject(f"{' and '.join(second)} of fun", numeric_gradient(fun), given, args, precision=NUMERIC_GRADIENT)
+        )
     for number, constraint in enumerate(_constraints(constraints)):
-        found, missed = _constraint(f"constraints[{number}]", constraint, point, seed)
-        subjects += found
-        left_out += missed
-    return Reading("minimize", point, tuple(subjects), _box(bounds, point), tuple(left_out))
+        subjects += _constraint(f"constraints[{number}]", constraint, point, seed)
+    return Reading("minimize", point, tuple(subjects), _box(bounds, point))
 
 
 def read_least_squares(
@@ -200,23 +202,21 @@ def _losses(written: Callable[..., Any], squares: Array) -> list[Subject]:
     return [Subject(f"loss, row {k}", row(k), {"vjp": times(k + 1)}, point=squares) for k in (0, 1)]
 
 
-def _constraint(name: str, constraint: Any, point: Array, seed: int) -> tuple[list[Subject], list[str]]:
+def _constraint(name: str, constraint: Any, point: Array, seed: int) -> list[Subject]:
     """The derivatives of one constraint: a dictionary, a nonlinear or a linear one."""
     if isinstance(constraint, Mapping):
         given = cast(Mapping[str, Any], constraint)
         fun, jac = _paired(given["fun"], given.get("jac"))
-        return ([Subject(name, fun, {"jac": jac}, _tuple(given.get("args", ())))] if _is_written(jac) else []), []
+        return [Subject(name, fun, {"jac": jac}, _tuple(given.get("args", ())))] if _is_written(jac) else []
     if hasattr(constraint, "A"):
         matrix = constraint.A if hasattr(constraint.A, "tocsr") else np.atleast_2d(constraint.A)
-        return [Subject(name, lambda x: matrix @ x, {"jac": matrix})], []
+        return [Subject(name, lambda x: matrix @ x, {"jac": matrix})]
     if not hasattr(constraint, "fun"):
         raise TypeError(f"{name} is no constraint of SciPy's: {constraint!r}")
     fun, jac, hess = constraint.fun, constraint.jac, getattr(constraint, "hess", None)
     found = [Subject(name, fun, {"jac": jac})] if _is_written(jac) else []
     if not _is_written(hess):
-        return found, []
-    if not found:
-        return [], [f"{name}.hess (it is the derivative of jac, and jac is not given as a function)"]
+        return found
     multipliers = random_probe(np.size(fun(point.copy())), seed)
 
     def weighted(x: Any) -> Any:
@@ -228,7 +228,9 @@ def _constraint(name: str, constraint: Any, point: Array, seed: int) -> tuple[li
     def hessian(x: Any) -> Any:
         return hess(x, multipliers)
 
-    return [*found, Subject(f"{name}.hess", weighted, {"jac": gradient, "hess": hessian})], []
+    if found:
+        return [*found, Subject(f"{name}.hess", weighted, {"jac": gradient, "hess": hessian})]
+    return [Subject(f"{name}.hess", numeric_gradient(weighted), {"jac": hessian}, precision=NUMERIC_GRADIENT)]
 
 
 def _two_dimensional(matrix: Any) -> Any:
