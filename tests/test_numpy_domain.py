@@ -94,7 +94,7 @@ def test_many_elements_at_bounds(n: int) -> None:
 def test_a_narrow_box_takes_shorter_steps() -> None:
     width = 1e-5
     x = np.array([0.5, 0.5])
-    lower, upper = x - [0, width], x + [width, 0]
+    lower, upper = x - np.array([0, width]), x + np.array([width, 0])
     guarded = Guarded(lambda x: np.exp(x.astype(np.float64, casting="safe")).sum(), lower, upper)
     report = gradproof.check(guarded, x, grad=np.exp, bounds=list(zip(lower, upper, strict=True)))
     assert report.verdict is Verdict.PASS, str(report)
@@ -194,7 +194,9 @@ def test_a_small_part_that_a_complex_step_loses_is_no_false_alarm(size: float) -
 def test_the_certificate_reckons_with_what_a_complex_step_may_lose(size: float) -> None:
     """A forgotten part that the complex step loses too: caught, or no larger than the certificate says."""
     x = np.array([0.5, -1.2, 2.0])
-    report = gradproof.check(lambda x: 1e3 * np.exp(x[0]) + size * np.abs(x).sum(), x, grad=lambda x: [1e3 * np.exp(x[0]), 0, 0])
+    report = gradproof.check(
+        lambda x: 1e3 * np.exp(x[0]) + size * np.abs(x).sum(), x, grad=lambda x: [1e3 * np.exp(x[0]), 0, 0]
+    )
     if report.verdict is Verdict.PASS:
         assert report.certificate is not None
         (line,) = report.pairs

@@ -71,9 +71,7 @@ WRONG = {
     "rmatvec": {
         "jac": lambda x: LinearOperator((4, 5), matvec=lambda u: jac(x) @ u, rmatvec=lambda v: spoilt(x).T @ v)
     },
-    "matvec": {
-        "jac": lambda x: LinearOperator((4, 5), matvec=lambda u: spoilt(x) @ u, rmatvec=lambda v: jac(x).T @ v)
-    },
+    "matvec": {"jac": lambda x: LinearOperator((4, 5), matvec=lambda u: spoilt(x) @ u, rmatvec=lambda v: jac(x).T @ v)},
     "matvec without adjoint": {"jac": lambda x: LinearOperator((4, 5), matvec=lambda u: spoilt(x) @ u)},
     "vjp": {"vjp": lambda x, v: spoilt(x).T @ v},
     "jvp": {"jvp": lambda x, u: spoilt(x) @ u},
@@ -162,7 +160,9 @@ def test_rosen() -> None:
 @pytest.mark.parametrize("second", ["hess", "hessp"])
 def test_rosen_of_many_numbers(n: int, second: str) -> None:
     x = np.random.default_rng(0).uniform(-2, 2, n)
-    report = gradproof.check(rosen, x, grad=rosen_der, **{second: {"hess": rosen_hess, "hessp": rosen_hess_prod}[second]})
+    report = gradproof.check(
+        rosen, x, grad=rosen_der, **{second: {"hess": rosen_hess, "hessp": rosen_hess_prod}[second]}
+    )
     assert report.verdict is Verdict.PASS, str(report)
 
 

@@ -142,7 +142,12 @@ RIGHT: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
             "constraints": [
                 {"type": "eq", "fun": lambda x: x[0] ** 2 + x[1], "jac": lambda x: [2 * x[0], 1]},
                 {"type": "ineq", "fun": circle, "jac": circle_jac},
-                {"type": "ineq", "fun": lambda x, a: a * circle(x), "jac": lambda x, a: a * circle_jac(x), "args": (2,)},
+                {
+                    "type": "ineq",
+                    "fun": lambda x, a: a * circle(x),
+                    "jac": lambda x, a: a * circle_jac(x),
+                    "args": (2,),
+                },
             ]
         },
     ),

@@ -47,10 +47,10 @@ def check_grad(
 ) -> float:
     """The 2-norm of the difference between `grad(x0, *args)` and the numerical gradient of `func`.
 
-    Arguments and result are those of `scipy.optimize.check_grad`. At its default, `epsilon` means that steps are chosen,
-    and what is left of a right gradient is the error of a ladder of steps or of a complex step, about 1e-10 of it in
-    place of 1e-8; any other `epsilon` is the step of a plain forward difference, as in SciPy. With `direction="random"`
-    the derivative along one random vector is compared; `rng` is what draws it (`seed` is its old name).
+    Arguments and result are those of `scipy.optimize.check_grad`. At its default, `epsilon` means that steps are
+    chosen, and what is left of a right gradient is the error of a ladder of steps or of a complex step; any other
+    `epsilon` is the step of a plain forward difference, as in SciPy. With `direction="random"` the derivative
+    along one random vector is compared; `rng` is what draws it (`seed` is its old name).
 
     A number is no verdict: whether 1e-6 is much depends on the function. `gradproof.check` judges.
 
@@ -125,8 +125,8 @@ def check_problem(
     nonlinear ones, the matrix of linear ones, `jac` of residuals (also sparse, or an operator) and of a right-hand
     side, and the derivatives of a loss. No evaluation leaves `bounds`.
 
-    All are checked at `x0` and at a point near it: at `x0 = 0` many wrong derivatives are right. `points` replaces both.
-    `seed` draws that point, the probes, and the multipliers of a constraint's `hess`.
+    All are checked at `x0` and at a point near it: at `x0 = 0` many wrong derivatives are right. `points` replaces
+    both. `seed` draws that point, the probes, and the multipliers of a constraint's `hess`.
 
     >>> from scipy.optimize import minimize, rosen, rosen_der, rosen_hess
     >>> report = check_problem(minimize, rosen, [0.0, 0.5], jac=rosen_der, hess=lambda x: rosen_hess(x).T * 1.01)
@@ -163,7 +163,9 @@ def _checked(
 ) -> Iterator[CaseReport]:
     """The reports of one function, at each point. Points that are left out are added to `left_out`."""
     for where, point in _points(reading, subject, points, seed, left_out):
-        bounds = None if reading.bounds is None or subject.point is not None else list(zip(*reading.bounds, strict=True))
+        bounds = (
+            None if reading.bounds is None or subject.point is not None else list(zip(*reading.bounds, strict=True))
+        )
         report = check(
             subject.function,
             (point, *subject.args),

@@ -134,7 +134,7 @@ def by_hand(
     bounds: Any,
 ) -> AbstractContextManager[Session]:
     """The session of a NumPy function, whose derivatives are `given` as functions of their own. A list is one array."""
-    arguments = (inputs,) if isinstance(inputs, list) else as_arguments(inputs)
+    arguments = (cast(Any, inputs),) if isinstance(inputs, list) else as_arguments(inputs)
     module: Any = importlib.import_module("gradproof.backends.numpy")
     return module.session(func, arguments, keywords, given, wrt=wrt, bounds=bounds)
 

@@ -254,7 +254,9 @@ def _hint(problem: Problem, entries: tuple[Entry, ...], judged: Judged, group: I
     if pattern is not None and len(group):
         stored = pattern.stores(suspects.rows[group], suspects.columns[group])
         if not stored.all():
-            return _not_stored(pattern.name, suspects.rows[group[~stored]], suspects.columns[group[~stored]], len(group))
+            return _not_stored(
+                pattern.name, suspects.rows[group[~stored]], suspects.columns[group[~stored]], len(group)
+            )
     if not len(group):
         return ""
     return diagnose(

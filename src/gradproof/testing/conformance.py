@@ -23,9 +23,9 @@ Made = Any
 class Adapter:
     """How a backend runs a scenario.
 
-    `problem(scenario)` makes its Problem; `check(scenario)` its report, where a backend has a way of its own from a user's
-    function to a report: else the Problem is checked as it is. `features` are "reverse", "forward" or both, and
-    what scenarios may need besides: "complex", "state".
+    `problem(scenario)` makes its Problem; `check(scenario)` its report, where a backend has a way of its own from a
+    user's function to a report: else the Problem is checked as it is. `features` are "reverse", "forward" or both,
+    and what scenarios may need besides: "complex", "state".
     """
 
     name: str
@@ -36,7 +36,9 @@ class Adapter:
     def fits(self, scenario: Scenario) -> bool:
         """Whether a scenario has a rule for a mode of this backend, and needs no more than it has."""
         rules = {"reverse": scenario.vjp, "forward": scenario.jvp}
-        return scenario.needs <= self.features and any(rules[mode] is not None for mode in rules if mode in self.features)
+        return scenario.needs <= self.features and any(
+            rules[mode] is not None for mode in rules if mode in self.features
+        )
 
     def opened(self, scenario: Scenario) -> AbstractContextManager[Any]:
         made = self.problem(scenario)
@@ -70,9 +72,9 @@ class Case:
 def conformance(adapter: Adapter, scenarios: Sequence[Scenario] = SCENARIOS) -> list[Case]:
     """The suite for a backend: the contract on every right scenario, and what is said of every scenario.
 
-        @pytest.mark.parametrize("case", conformance(ADAPTER), ids=str)
-        def test_conformance(case):
-            case()
+    @pytest.mark.parametrize("case", conformance(ADAPTER), ids=str)
+    def test_conformance(case):
+        case()
     """
     fitting = [scenario for scenario in scenarios if adapter.fits(scenario)]
     if not fitting:
@@ -96,7 +98,9 @@ def _keeps_contract(adapter: Adapter, scenario: Scenario) -> None:
     with adapter.opened(scenario) as problem, np.errstate(all="ignore"):
         broken = violations(problem)
     assert not broken, "\n".join(broken)
-    changed = [k for k, (old, new) in enumerate(zip(before, scenario.inputs, strict=True)) if not np.array_equal(old, new)]
+    changed = [
+        k for k, (old, new) in enumerate(zip(before, scenario.inputs, strict=True)) if not np.array_equal(old, new)
+    ]
     assert not changed, f"the user's inputs {changed} were changed"
 
 

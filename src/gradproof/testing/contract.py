@@ -154,12 +154,10 @@ def _questions(problem: Problem) -> Iterator[tuple[str, Apply, Vector, int]]:
 
 
 def _is_vector(array: Any, size: int) -> bool:
-    return isinstance(array, np.ndarray) and array.dtype == np.float64 and array.shape == (size,)
+    return type(array) is np.ndarray and (str(array.dtype), array.shape) == ("float64", (size,))
 
 
 def _near(one: Vector, other: Vector, problem: Problem) -> bool:
     close = max(_CLOSE, problem.coarsest_eps**0.5)
     largest = float(np.nanmax(np.abs(other), initial=0.0))
     return bool(np.allclose(one, other, rtol=0.0, atol=close * largest, equal_nan=True))
-
-

@@ -158,9 +158,7 @@ CUBE = Scenario("cube", _cube, (_X,), _cube_vjp, _cube_jvp)
 ENERGY = Scenario("one number", _energy, (_X,), _energy_vjp, _energy_jvp)
 LINEAR = Scenario("three inputs", _linear, (_X, _W, _B), _linear_vjp, _linear_jvp)
 SOFTMAX = Scenario("dense Jacobian", _softmax, (_S,), _softmax_vjp, _softmax_jvp)
-COMPLEX = Scenario(
-    "complex", lambda xp, z: z * z, (_Z,), _square_vjp, _square_jvp, needs=frozenset({"complex"})
-)
+COMPLEX = Scenario("complex", lambda xp, z: z * z, (_Z,), _square_vjp, _square_jvp, needs=frozenset({"complex"}))
 
 
 def _wrong(
@@ -258,9 +256,7 @@ _WRONG = (
         lambda xp, tangents, z: 2.0 * xp.conj(z) * tangents[0],
         input=0,
     ),
-    _wrong(
-        CUBE, "changes from call to call", _restless_vjp, needs=("state",), properties=("determinism", "jacobian")
-    ),
+    _wrong(CUBE, "changes from call to call", _restless_vjp, needs=("state",), properties=("determinism", "jacobian")),
     _wrong(CUBE, "raises", _raising_vjp, properties=()),
     Scenario(
         "beyond a kink",

@@ -68,7 +68,7 @@ class Like:
     def read(self, array: Array) -> Vector:
         """The coordinates of another array of this shape."""
         if self.block.parts == 1:
-            array = array.real
+            array = np.real(array)
         elif array.dtype.kind != "c":
             array = array.astype(np.complex128)
         flat = coordinates(array)

@@ -56,8 +56,7 @@ class MatrixClaim:
             values = [each if np.isrealobj(each) else np.conj(each) for each in values]  # dL/da + i dL/db
         rows = self._outputs.array.shape
         return [
-            as_linear(each, rows, like.array.shape, self.name)
-            for each, like in zip(values, setting.likes, strict=True)
+            as_linear(each, rows, like.array.shape, self.name) for each, like in zip(values, setting.likes, strict=True)
         ]
 
     def pull(self, cotangents: Matrix, overwritten: list[str] | None = None) -> Matrix:

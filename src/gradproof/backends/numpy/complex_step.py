@@ -1,8 +1,9 @@
 """The complex step: Im F(x + i h u) / h is J u, with one evaluation and without cancellation.
 
 It holds for functions that compute with complex numbers as with real ones. Whether one does is tried: along a random
-direction it must agree with an ordinary difference, to within the error bar of that. What that comparison would not have
-shown is in the certificate, and nothing is called wrong by a complex step: then all is asked again with differences.
+direction it must agree with an ordinary difference, to within the error bar of that. What that comparison would not
+have shown is in the certificate, and nothing is called wrong by a complex step: then all is asked again with
+differences.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ from gradproof.core.problem import Problem
 from gradproof.core.stencil import Stencil
 from gradproof.core.types import Vector
 
-# The step is so small that its square is nothing beside 1, and so large that nothing underflows. The factors take turns,
-# so that round-off does not repeat itself from one rung to the next, and shows.
+# The step is so small that its square is nothing beside 1, and so large that nothing underflows. The factors take
+# turns, so that round-off does not repeat itself from one rung to the next, and shows.
 _STEP, _FACTORS = 2.0**-120, (1.0, 1.37, 0.83, 1.21, 0.71, 1.09)
 # The rungs of the difference that it must agree with.
 _RUNGS = (11, 14, 17)
@@ -64,10 +65,14 @@ def with_complex_step(problem: Problem, function: Callable[..., Any], setting: S
         return None
     hidden = float((survey.error + apart).max())
     smallest = [hidden / float(np.abs(survey.direction[block.slice]).min()) for block in problem.inputs.blocks]
+
+    def linearised(point: Vector) -> Vector:
+        return push(point - problem.point)
+
     made = dataclasses.replace(
         problem,
         value=np.zeros_like(problem.value),
-        evaluate=lambda point: push(point - problem.point),
+        evaluate=linearised,
         evaluates_in=None,
         evaluations=problem.evaluations + 2 * len(_RUNGS) + 1,
         capabilities={
@@ -100,4 +105,4 @@ class _Push:
             value = as_numbers(setting.call_with(self._function, arrays), "the result")
         if value.dtype.kind != "c" or value.size != self._outputs:
             raise TypeError("the function does not return complex numbers for complex ones")
-        return np.array(value.imag, dtype=np.float64).reshape(-1) / step
+        return np.imag(value).astype(np.float64).reshape(-1) / step

@@ -138,7 +138,8 @@ def vector(value: Any, shape: Sequence[int], name: str, whose: str) -> Array:
     size = math.prod(shape)
     if array.size != size or array.shape not in {tuple(shape), (size,), (1, size), (size, 1)}:
         raise MisshapenGradientError(
-            f"{name} returned {shape_words(array.shape)} where it should return {shape_words(shape)}, as {whose}", "shape"
+            f"{name} returned {shape_words(array.shape)} where it should return {shape_words(shape)}, as {whose}",
+            "shape",
         )
     return array.reshape(shape)
 

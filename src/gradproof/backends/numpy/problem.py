@@ -6,7 +6,7 @@ import dataclasses
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -20,6 +20,8 @@ from gradproof.core.precision import DOUBLE
 from gradproof.core.problem import NothingToCheckError, OutputChangedError, Problem
 from gradproof.core.space import Space
 from gradproof.core.types import Vector
+
+T = TypeVar("T")
 
 # From how many cotangents on one matrix serves all of them.
 _LEAST = 2
@@ -102,7 +104,8 @@ class _Evaluation:
         expected = self._outputs.array
         if value.shape != expected.shape:
             raise OutputChangedError(
-                f"the function returned {shape_words(value.shape)}, but {shape_words(expected.shape)} at the point itself"
+                f"the function returned {shape_words(value.shape)}, "
+                f"but {shape_words(expected.shape)} at the point itself"
             )
         if value.dtype.kind == "c" and expected.dtype.kind != "c":
             raise ValueError("the function returned complex numbers, but real ones at the point itself")
@@ -131,7 +134,7 @@ def _claims(given: Given, setting: Setting, outputs: Like) -> tuple[Pulls | None
         kind = PushClaim if name in ("jvp", "hessp") else MatrixClaim
         forward = kind(name, function, setting, outputs)
     if isinstance(reverse, MatrixClaim):
-        operators = _seen(reverse.operators) or []
+        operators = _seen(reverse.operators)
         if operators:
             forward = forward or reverse
             reverse = reverse if all(operator.can_pull() for operator in operators) else None
@@ -142,7 +145,7 @@ def _pulling(name: str, function: Any, setting: Setting, outputs: Like) -> Pulls
     return (PullClaim if name == "vjp" else MatrixClaim)(name, function, setting, outputs)
 
 
-def _seen(look: Callable[[], Any]) -> Any:
+def _seen(look: Callable[[], T]) -> T | None:
     """What is seen of a matrix; None if it raises: that is reported where its values are asked for."""
     try:
         return look()

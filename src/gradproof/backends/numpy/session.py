@@ -43,7 +43,9 @@ class HandSession:
     def not_covered(self) -> tuple[str, ...]:
         """What is not differentiated, in words."""
         tested = " and ".join(like.block.label for like in self._setting.likes)
-        constants = [f"{label} (constant: derivatives are with respect to {tested})" for label in self._setting.constants]
+        constants = [
+            f"{label} (constant: derivatives are with respect to {tested})" for label in self._setting.constants
+        ]
         return (*constants, *self._setting.fixed)
 
     @property
@@ -101,12 +103,13 @@ class HandSession:
 
     def _gradient(self) -> Callable[..., Any]:
         """The gradient as a function of the arguments."""
-        (name, function), shape = _reverse(self._given), self._setting.likes[0].array.shape
+        shape = self._setting.likes[0].array.shape
+        name, function = _reverse(self._given)
 
         def gradient(x: Any, *further: Any, **keywords: Any) -> Any:
             if name == "vjp":
                 return function(x, np.float64(1.0), *further, **keywords)
-            value = function(x, *further, **keywords) if callable(function) else function
+            value: Any = function(x, *further, **keywords) if callable(function) else function  # a constant matrix
             return np.reshape(value.toarray() if is_sparse(value) else value, shape)
 
         return gradient

@@ -169,7 +169,7 @@ def recognise(fun: Callable[..., Any], arguments: Sequence[Any], keywords: Mappi
         return "solve_ivp"
     if len(arguments) > 1:
         raise TypeError(
-            "which solver are these arguments for? Name it first, check_problem(scipy.optimize.minimize, fun, x0, ...), "
+            "which solver are these arguments for? Name it first, check_problem(scipy.optimize.minimize, fun, ...), "
             "or give all after fun and x0 by their names"
         )
     only = {name: _own_names(name) for name in ("minimize", "least_squares")}
@@ -194,10 +194,16 @@ def _losses(written: Callable[..., Any], squares: Array) -> list[Subject]:
     """The derivatives of a loss: its rows are rho, rho' and rho''."""
 
     def row(number: int) -> Callable[..., Any]:
-        return lambda z: np.asarray(written(z))[number]
+        def value(z: Any) -> Any:
+            return np.asarray(written(z))[number]
+
+        return value
 
     def times(number: int) -> Callable[..., Any]:
-        return lambda z, v: v * np.asarray(written(z))[number]
+        def product(z: Any, v: Any) -> Any:
+            return v * np.asarray(written(z))[number]
+
+        return product
 
     return [Subject(f"loss, row {k}", row(k), {"vjp": times(k + 1)}, point=squares) for k in (0, 1)]
 
@@ -210,10 +216,11 @@ def _constraint(name: str, constraint: Any, point: Array, seed: int) -> list[Sub
         return [Subject(name, fun, {"jac": jac}, _tuple(given.get("args", ())))] if _is_written(jac) else []
     if hasattr(constraint, "A"):
         matrix = constraint.A if hasattr(constraint.A, "tocsr") else np.atleast_2d(constraint.A)
-        return [Subject(name, lambda x: matrix @ x, {"jac": matrix})]
+        return [Subject(name, _times(matrix), {"jac": matrix})]
     if not hasattr(constraint, "fun"):
         raise TypeError(f"{name} is no constraint of SciPy's: {constraint!r}")
-    fun, jac, hess = constraint.fun, constraint.jac, getattr(constraint, "hess", None)
+    fun, jac = constraint.fun, constraint.jac
+    hess: Any = getattr(constraint, "hess", None)
     found = [Subject(name, fun, {"jac": jac})] if _is_written(jac) else []
     if not _is_written(hess):
         return found
@@ -233,13 +240,20 @@ def _constraint(name: str, constraint: Any, point: Array, seed: int) -> list[Sub
     return [Subject(f"{name}.hess", numeric_gradient(weighted), {"jac": hessian}, precision=NUMERIC_GRADIENT)]
 
 
+def _times(matrix: Any) -> Callable[..., Any]:
+    def product(x: Any) -> Any:
+        return matrix @ x
+
+    return product
+
+
 def _two_dimensional(matrix: Any) -> Any:
     return matrix if hasattr(matrix, "tocsr") else np.atleast_2d(matrix)
 
 
 def _constraints(constraints: Any) -> Iterable[Any]:
     if isinstance(constraints, Mapping) or hasattr(constraints, "fun") or hasattr(constraints, "A"):
-        return (constraints,)
+        return (cast(Any, constraints),)
     return constraints or ()
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from gradproof.backends.calls import flatten_outputs
+from gradproof.backends.numpy.arrays import Array
 from gradproof.backends.random_states import HostGenerators
 
 _GENERATORS = (np.random.Generator, np.random.RandomState)
@@ -72,4 +73,4 @@ def _same(one: Any, other: Any) -> bool:
 
 
 def _is_numeric(value: Any) -> bool:
-    return isinstance(value, np.ndarray) and value.dtype.kind in "biufc"
+    return isinstance(value, np.ndarray) and cast(Array, value).dtype.kind in "biufc"
