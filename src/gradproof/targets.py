@@ -1,6 +1,7 @@
 """What `gradproof check` is asked to check: `module_or_file:target`, resolved to named cases.
 
-A case is `(func, inputs)` or `(func, inputs, kwargs)`. A target is a case, a function without parameters that returns
+A case is `(func, inputs)`, `(func, inputs, kwargs)` or `(func, inputs, kwargs, options)`, where options are those of
+`gradproof.check`: `{"grad": ...}`, say. A target is a case, a function without parameters that returns
 one, or a list, a dictionary or a generator of either. Without a target, every `case_*` of the module is one.
 """
 
@@ -31,6 +32,8 @@ class Case:
     func: Callable[..., Any]
     inputs: Any
     kwargs: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    options: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """Those of `gradproof.check` that belong to this case."""
 
 
 def find_cases(target: str) -> list[Case]:
@@ -127,8 +130,10 @@ def _cases(name: str, value: Any) -> Iterator[Case]:
 
 
 def _case(name: str, parts: tuple[Any, ...]) -> Case:
-    if len(parts) not in (2, 3) or (len(parts) == 3 and not isinstance(parts[2], Mapping)):
-        raise TargetError(f"{name} is no case: expected (func, inputs) or (func, inputs, kwargs)")
+    if len(parts) not in (2, 3, 4) or not all(isinstance(part, Mapping) for part in parts[2:]):
+        raise TargetError(
+            f"{name} is no case: expected (func, inputs) or (func, inputs, kwargs), or also options in a dictionary"
+        )
     return Case(name, *parts)
 
 
