@@ -124,27 +124,7 @@ def as_arguments(inputs: Any) -> tuple[Any, ...]:
     return (inputs,)
 
 
-def by_hand(
-    func: Callable[..., Any],
-    inputs: Any,
-    keywords: Mapping[str, Any],
-    given: Mapping[str, Any],
-    *,
-    wrt: Sequence[str | int] | None,
-    bounds: Any,
-) -> AbstractContextManager[Session]:
-    """The session of a NumPy function, whose derivatives are `given` as functions of their own. A list is one array."""
-    arguments = (cast(Any, inputs),) if isinstance(inputs, list) else as_arguments(inputs)
-    module: Any = importlib.import_module("gradproof.backends.numpy")
-    return module.session(func, arguments, keywords, given, wrt=wrt, bounds=bounds)
-
-
 _BACKENDS = {"torch": "gradproof.backends.torch"}
-
-
-def known() -> tuple[str, ...]:
-    """The frameworks that have a backend which is found by their arrays."""
-    return tuple(_BACKENDS)
 
 
 def find_dtype(dtype: Any) -> Any:
@@ -177,3 +157,23 @@ def find_backend(func: Callable[..., Any], arguments: Sequence[Any], keywords: M
         "pass at least one torch.Tensor that requires a gradient, or with a function of NumPy arrays its derivative: "
         "grad=, jac=, vjp= or jvp="
     )
+
+
+def known() -> tuple[str, ...]:
+    """The frameworks that have a backend which is found by their arrays."""
+    return tuple(_BACKENDS)
+
+
+def by_hand(
+    func: Callable[..., Any],
+    inputs: Any,
+    keywords: Mapping[str, Any],
+    given: Mapping[str, Any],
+    *,
+    wrt: Sequence[str | int] | None,
+    bounds: Any,
+) -> AbstractContextManager[Session]:
+    """The session of a NumPy function, whose derivatives are `given` as functions of their own. A list is one array."""
+    arguments = (cast(Any, inputs),) if isinstance(inputs, list) else as_arguments(inputs)
+    module: Any = importlib.import_module("gradproof.backends.numpy")
+    return module.session(func, arguments, keywords, given, wrt=wrt, bounds=bounds)
