@@ -32,7 +32,7 @@ class Words:
     reverse_overwrites: str = "do not work in place on cotangents, inputs or saved arrays: make a new array"
     aliased: str = "return a copy"
     unbatched: str = "write the rule in operations that can be batched"
-    lost: str = "a gradient is lost (None, zeros, detached or not stored)"
+    lost: str = "a gradient is lost (None, zeros, or not stored)"
     """The likely cause where a derivative is zero and should not be."""
     nondeterministic: str = "if this noise is expected, allow it with nondet_tol"
 
