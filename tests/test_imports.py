@@ -18,8 +18,8 @@ import gradproof_pytest
 SOURCE = Path(gradproof.__file__).parent
 PLUGIN = Path(gradproof_pytest.__file__)
 MODULES = [*sorted(SOURCE.rglob("*.py")), PLUGIN]
-FRAMEWORKS = {"torch", "jax", "jaxlib", "functorch", "optree"}
-MAY_IMPORT_A_FRAMEWORK = {"backends", "torch.py", "demo.py", "gradproof_pytest.py"}
+FRAMEWORKS = {"torch", "jax", "jaxlib", "functorch", "optree", "scipy"}
+MAY_IMPORT_A_FRAMEWORK = {"backends", "torch.py", "scipy.py", "demo", "gradproof_pytest.py"}
 
 
 def imported_by(path: Path) -> Iterator[str]:
@@ -119,7 +119,9 @@ ALLOWED = {
     "torch.py": {"core", "results", "properties", "backends", "engine"},
     "sweeps.py": {"core", "results", "backends", "engine", "api", "torch"},
     "targets.py": set(),
-    "demo.py": {"core", "results", "render", "api"},
+    "scipy.py": {"core", "results", "backends", "api"},
+    "testing": {"core", "results", "engine", "testing"},
+    "demo": {"results", "render", "api", "demo"},
     "cli.py": {"core", "results", "render", "api", "demo", "targets"},
     "__init__.py": {"core", "results", "api", "sweeps"},
     "__main__.py": {"cli"},
