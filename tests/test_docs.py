@@ -21,6 +21,8 @@ PAGES = [
     "docs/models.md",
     "docs/kernels.md",
     "docs/torch.md",
+    "docs/scipy.md",
+    "docs/backends.md",
 ]
 
 
@@ -60,6 +62,11 @@ def test_the_readme_shows_what_is_printed(capsys: pytest.CaptureFixture[str]) ->
     printed, shown = (re.sub(r"\d+\.\d+ s;", "… s;", text) for text in (capsys.readouterr().out, shown))
     assert printed == shown
     assert "… s;" in shown
+
+
+def test_the_page_about_backends_shows_the_example() -> None:
+    example = (ROOT / "examples" / "autograd_backend.py").read_text(encoding="utf-8")
+    assert blocks("docs/backends.md", "python")[0] == example
 
 
 def test_the_cases_that_pages_name_are_there() -> None:
