@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -45,6 +47,38 @@ def test_a_report_has_every_form(name: str, tmp_path: Path) -> None:
     assert "element [2, 1]" in page
     assert "plotly" in page.lower()
     assert "[2, 1]" in str(report)
+
+
+FIXTURE = """
+import sys
+sys.path.insert(0, {tests!r})
+import importlib
+from gradproof.testing import SCENARIOS
+
+adapter = importlib.import_module("adapters.{name}_adapter")
+scenarios = {{scenario.name: scenario for scenario in SCENARIOS}}
+
+
+def test_right(gradproof):
+    assert adapter.check(scenarios["cube"], gradproof).ok
+
+
+def test_wrong(gradproof):
+    adapter.check(scenarios["cube: the sign"], gradproof)
+"""
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_fixture_of_pytest(name: str, tmp_path: Path) -> None:
+    """A right derivative passes the test, a wrong one fails it, and both are in the report of the run."""
+    path = tmp_path / "test_it.py"
+    path.write_text(FIXTURE.format(tests=str(Path(__file__).parent), name=name), encoding="utf-8")
+    command = [sys.executable, "-m", "pytest", "-q", "--gradproof-json", str(tmp_path / "run.json"), str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert "1 failed, 1 passed" in done.stdout, done.stdout
+    assert "the sign is wrong" in done.stdout
+    reports = json.loads((tmp_path / "run.json").read_text(encoding="utf-8"))["reports"]
+    assert len(reports) == 2
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "torch"])

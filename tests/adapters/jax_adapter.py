@@ -33,10 +33,11 @@ def call(scenario: Scenario) -> tuple[Any, tuple[Any, ...]]:
     return function, tuple(jnp.asarray(array) for array in scenario.inputs)
 
 
-def check(scenario: Scenario, **options: Any) -> gradproof.Report:
+def check(scenario: Scenario, run: Any = gradproof.check) -> gradproof.Report:
+    """The report; `run` may be the fixture of the pytest plugin."""
     with jax.enable_x64(True):
         function, inputs = call(scenario)
-        return gradproof.check(function, inputs, **options)
+        return run(function, inputs)
 
 
 @contextmanager

@@ -31,9 +31,10 @@ def call(scenario: Scenario) -> tuple[Any, dict[str, Any]]:
     return function, {name: rule for name, (rule, given) in rules.items() if given is not None}
 
 
-def check(scenario: Scenario, **options: Any) -> gradproof.Report:
+def check(scenario: Scenario, run: Any = gradproof.check) -> gradproof.Report:
+    """The report; `run` may be the fixture of the pytest plugin."""
     function, rules = call(scenario)
-    return gradproof.check(function, scenario.inputs, wrt=range(len(scenario.inputs)), **rules, **options)
+    return run(function, scenario.inputs, wrt=range(len(scenario.inputs)), **rules)
 
 
 @contextmanager

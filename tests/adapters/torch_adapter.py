@@ -39,9 +39,10 @@ def call(scenario: Scenario) -> tuple[Any, tuple[Any, ...]]:
     return Function.apply, tuple(torch.from_numpy(array.copy()).requires_grad_() for array in scenario.inputs)
 
 
-def check(scenario: Scenario, **options: Any) -> gradproof.Report:
+def check(scenario: Scenario, run: Any = gradproof.check) -> gradproof.Report:
+    """The report; `run` may be the fixture of the pytest plugin."""
     function, inputs = call(scenario)
-    return gradproof.check(function, inputs, **options)
+    return run(function, inputs)
 
 
 @contextmanager
