@@ -90,3 +90,21 @@ def test_an_entry_that_is_missing_from_the_pattern_is_named_as_such(problem: Non
     report = gradproof.check(problem.residuals, x, jac=holey)
     assert report.verdict is Verdict.FAIL, str(report)
     assert f"missing from the sparsity pattern of jac: row {row}, column {column}" in report.findings[0].hint
+
+
+@EACH
+def test_an_error_just_above_the_certificate_fails(problem: Nonlinear) -> None:
+    x = elsewhere(problem)
+    report = gradproof.check(problem.residuals, x, jac=problem.jacobian)
+    (pair,) = report.pairs
+    assert pair.smallest is not None
+    draw = np.random.default_rng(1)
+    row, column = draw.integers(report.outputs[0].size), draw.integers(x.size)
+
+    def wrong(x: Any) -> Any:
+        jac = problem.jacobian(x)
+        jac[row, column] += 1.2 * pair.smallest
+        return jac
+
+    report = gradproof.check(problem.residuals, x, jac=wrong)
+    assert report.verdict is Verdict.FAIL, str(report)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import math
 import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -21,7 +22,7 @@ from gradproof.backends.numpy.setting import Setting
 from gradproof.core.capabilities import Original, StandIn
 from gradproof.core.investigation import Investigation
 from gradproof.core.ladder import rungs
-from gradproof.core.precision import CLEAR, SUM_ROUND_OFF
+from gradproof.core.precision import CLEAR, CONFIDENCE, SUM_ROUND_OFF
 from gradproof.core.probe import Survey, draw_direction
 from gradproof.core.problem import Problem
 from gradproof.core.stencil import Stencil
@@ -63,7 +64,8 @@ def with_complex_step(problem: Problem, function: Callable[..., Any], setting: S
         agrees = (apart <= allowed) & (survey.error <= CLEAR * largest) & ~survey.bent
     if not agrees.all() or not largest:
         return None
-    hidden = float((survey.error + apart).max())
+    # as much as differences might not confirm: a question about all outputs that weighs each by its error bar
+    hidden = 2.0 * CONFIDENCE * math.sqrt(problem.outputs.size) * float((survey.error + apart).max())
     smallest = [hidden / float(np.abs(survey.direction[block.slice]).min()) for block in problem.inputs.blocks]
 
     def linearised(point: Vector) -> Vector:
