@@ -20,7 +20,7 @@ from gradproof.backends.torch.derivative.outputs import NameOutputs, Outputs, na
 from gradproof.backends.torch.derivative.reverse import Reverse
 from gradproof.backends.torch.derivative.second import DerivativeCall, Differentiated, SecondReverse
 from gradproof.backends.torch.derivative.twin import Twin as TwinCall
-from gradproof.backends.torch.derivative.twin import NOT_TRIED, WideCall, find_twin, find_widened
+from gradproof.backends.torch.derivative.twin import WideCall, find_twin, find_widened
 from gradproof.backends.torch.derivative.widening import widening
 from gradproof.backends.torch.memory.arrangement import possible
 from gradproof.backends.torch.tensors.point import Point
@@ -123,8 +123,7 @@ def _assemble(
     least_products: int,
     further: dict[type, Any],
 ) -> Made:
-    batches = point.batches and outputs.batches
-    twin, tries = find_twin(call, point, outputs.chosen, outputs.here) if batches else NOT_TRIED
+    twin = find_twin(call, point, outputs.chosen, outputs.here) if point.batches and outputs.batches else None
     wide = None if twin is None else WideEvaluation(call, point, outputs, twin)
     evaluation = wide or Evaluation(call, point, outputs)
     forward = Forward(call, point, outputs)
@@ -149,7 +148,7 @@ def _assemble(
         jvp=forward.jvp,
         connected=outputs.connected,
         evaluates_in=None if wide is None else DOUBLE,
-        evaluations=1 + tries + (wide is None and bool(point.stand_ins)),
+        evaluations=2 if wide is not None or point.stand_ins else 1,
         words=TORCH,
         capabilities={
             Omission: Omission(reverse.without, forward.without),
@@ -185,9 +184,8 @@ def _twinned(
     A call in double precision has a `twin` only where it computes in a lower one inside. The backward is widened too:
     what it reads or casts does not show in the call.
     """
-    tries = 0
     if twin is None and narrow_point.batches and narrow.batches:
-        twin, tries = find_widened(call, narrow_point, narrow.chosen, narrow.here)
+        twin = find_widened(call, narrow_point, narrow.chosen, narrow.here)
     if twin is None:
         return None
     wide = WideCall(call, widens=twin.widens)
@@ -209,9 +207,7 @@ def _twinned(
     }
     if elsewhere is not None:
         capabilities[Elsewhere] = elsewhere._replace(vjp=widening(elsewhere.vjp))
-    problem = dataclasses.replace(
-        made, vjp=widening(backward.vjp), capabilities=capabilities, evaluations=made.evaluations + tries
-    )
+    problem = dataclasses.replace(made, vjp=widening(backward.vjp), capabilities=capabilities)
     return Twinned(problem, narrow.read(narrow.here), twin.inside)
 
 

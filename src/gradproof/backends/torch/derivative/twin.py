@@ -11,10 +11,9 @@ can be made, derivative included.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -36,10 +35,8 @@ _SAME_VALUE = 64.0
 _REACH, _REACH_IN_EPS = 2.0**-6, 16.0
 # … to within this many eps of the value and this part of the change: a twin that does not follow misses all of it.
 _SAME_CHANGE, _SAME_CHANGE_SHARE = 8.0, 0.25
-# A step that no lower precision sees. Slopes along it and along the other one differ by less than this factor, …
-_TINY, _BENT = 2.0**-30, 8.0
-# … unless the function goes in steps, on which at least this part of its outputs does not move.
-_STILL = 0.5
+# A point that no lower precision can hold is this far from one that it can.
+_APART = 1e-3 / 3.0
 # Where an element is small, round-off is that of this part of the largest.
 _OF_THE_LARGEST = 0.1
 
@@ -118,144 +115,86 @@ def _widened(value: Any) -> Any:
     return value.detach().to(wide(value.dtype), copy=True).requires_grad_(value.requires_grad)
 
 
-class Tried(NamedTuple):
-    """A twin, if there is one, and how often the function was called to find out."""
-
-    twin: Twin | None
-    evaluations: int
-
-
-NOT_TRIED = Tried(None, 0)
-
-
-def find_twin(call: Call, point: Point, chosen: Sequence[int], outputs: Sequence[torch.Tensor]) -> Tried:
+def find_twin(call: Call, point: Point, chosen: Sequence[int], outputs: Sequence[torch.Tensor]) -> Twin | None:
     """The twin of a low-precision call, if there is one that computes the same function in double precision.
 
     `outputs` are those of the call itself whose numbers are `chosen`.
     """
     if all(tensor.dtype in _DOUBLE for tensor in point.tensors):
-        return NOT_TRIED
-    return _Trial(call, point, chosen, outputs).run()
+        return None
+    return _twin(call, point, chosen, outputs)
 
 
-def find_widened(call: Call, point: Point, chosen: Sequence[int], outputs: Sequence[torch.Tensor]) -> Tried:
+def find_widened(call: Call, point: Point, chosen: Sequence[int], outputs: Sequence[torch.Tensor]) -> Twin | None:
     """The twin of a call in double precision that computes in a lower one inside, by casts that it can do without."""
-    tried = _Trial(call, point, chosen, outputs).run()
-    return tried if tried.twin is not None and tried.twin.is_sharper else tried._replace(twin=None)
+    twin = _twin(call, point, chosen, outputs)
+    return twin if twin is not None and twin.is_sharper else None
 
 
-class _Trial:
-    """Whether a call has a twin: a few calls of both tell, the fewer the sooner it shows that it has none."""
+def _twin(call: Call, point: Point, chosen: Sequence[int], outputs: Sequence[torch.Tensor]) -> Twin | None:
+    """Random numbers may be others in double precision: in float32 the values would tell, in half they would not."""
+    if any(tensor.layout is not torch.strided for tensor in point.tensors):
+        return None
+    try:
+        twin = Twin(call, point)
+        with Widening() as widened:
+            twin.here = twin.run(point.coordinates)
+        twin.widens, twin.inside = widened.coarsest > 0.0, max(point.space.coarsest_eps, widened.coarsest)
+        if twin.inside > WIDEST_FORMAT or (call.draws and twin.inside > HALF_OR_LESS):
+            return None
+        is_one = _are_wide(twin, chosen, outputs) and _follows(call, twin, point, chosen, outputs)
+    except Exception:  # whatever it raises in another precision, or on a device without it: it does not run there
+        return None
+    return twin if is_one and not _is_coarse(twin, point, chosen) else None
 
-    def __init__(self, call: Call, point: Point, chosen: Sequence[int], outputs: Sequence[torch.Tensor]) -> None:
-        self._call, self._point, self._chosen, self._outputs = call, point, chosen, outputs
-        self._evaluations = 0
-        self._twin = Twin(call, point)
 
-    def run(self) -> Tried:
-        """Random numbers may be others in double precision: in float32 the values would tell, in half they would not."""
-        if any(tensor.layout is not torch.strided for tensor in self._point.tensors):
-            return NOT_TRIED
-        twin = self._twin
-        try:
-            with Widening() as widened:
-                twin.here = self._run(self._point.coordinates)
-            twin.widens, twin.inside = widened.coarsest > 0.0, max(self._point.space.coarsest_eps, widened.coarsest)
-            if twin.inside > WIDEST_FORMAT or (self._call.draws and twin.inside > HALF_OR_LESS):
-                return Tried(None, self._evaluations)
-            is_one = self._are_wide() and self._follows()
-        except Exception:  # whatever it raises in another precision, or on a device without it: it does not run there
-            is_one = False
-        return Tried(twin if is_one else None, self._evaluations)
-
-    def _run(self, coordinates: Vector) -> list[Any]:
-        self._evaluations += 1
-        return self._twin.run(coordinates)
-
-    def _are_wide(self) -> bool:
-        """Whether the outputs of a twin are those of the call in double precision."""
-        twin = self._twin
-        for index, output in zip(self._chosen, self._outputs, strict=True):
-            other = twin.here[index] if index < len(twin.here) else None
-            if not isinstance(other, torch.Tensor) or other.shape != output.shape or other.dtype != wide(output.dtype):
-                return False
-            if not _same_function(other, output, max(resolution(output.dtype), twin.inside)):
-                return False
-            twin.is_sharper |= not _same_function(other, output, DOUBLE)
-        return True
-
-    def _follows(self) -> bool:
-        """Whether twin and original move alike: the twin of a function that also reads inputs by closure does not.
-
-        Nor does a twin that rounds where no operator is seen. A step that only double precision sees tells; where it
-        does not agree with the one that both see, the twin takes that too.
-        """
-        point, reach = self._point, max(_REACH, _REACH_IN_EPS * self._twin.inside)
-        slight = self._changes(self._run(point.coordinates + _TINY * self._direction))
-        if _is_still(slight) and point.coordinates.any():
+def _are_wide(twin: Twin, chosen: Sequence[int], outputs: Sequence[torch.Tensor]) -> bool:
+    """Whether the outputs of a twin are those of the call in double precision."""
+    for index, output in zip(chosen, outputs, strict=True):
+        other = twin.here[index] if index < len(twin.here) else None
+        if not isinstance(other, torch.Tensor) or other.shape != output.shape or other.dtype != wide(output.dtype):
             return False
-        moved = point.coordinates + reach * self._direction
-        point.space.round_in_place(moved)
-        coarse = self._moved(moved)
-        sized = [(change * (reach / _TINY)).to(change.dtype) for change in slight]
-        if point.space.coarsest_eps > DOUBLE and self._are_alike(sized, coarse):
-            return True
-        there = self._run(moved)
-        self._twin.is_sharper |= not all(
-            _same_function(there[i], change + self._outputs_here[k], DOUBLE)
-            for k, (i, change) in enumerate(zip(self._chosen, coarse, strict=True))
-        )
-        fine = self._changes(there)
-        return self._are_alike(fine, coarse) and not _goes_in_steps(sized, fine)
-
-    @functools.cached_property
-    def _direction(self) -> Vector:
-        """As long as the point, to either side of it in turn: a function that is the same of any multiple moves too."""
-        coordinates = self._point.coordinates
-        return np.abs(coordinates) * np.where(np.arange(len(coordinates)) % 2, -1.0, 1.0)
-
-    @functools.cached_property
-    def _outputs_here(self) -> list[torch.Tensor]:
-        """Copies of the outputs of the call itself: one may be an input."""
-        return [output.detach().clone().to(wide(output.dtype)) for output in self._outputs]
-
-    def _changes(self, there: list[Any]) -> list[torch.Tensor]:
-        return [(there[i] - self._twin.here[i]).detach() for i in self._chosen]
-
-    def _moved(self, coordinates: Vector) -> list[torch.Tensor]:
-        """How the original changes to there."""
-        before = self._outputs_here
-        self._evaluations += 1
-        try:
-            for leaf in self._point.leaves:
-                leaf.write(coordinates[leaf.block.slice])
-            original = flatten_outputs(self._call())
-            return [original[i].detach().to(o.dtype) - o for i, o in zip(self._chosen, before, strict=True)]
-        finally:
-            self._point.restore()
-
-    def _are_alike(self, fine: Sequence[torch.Tensor], coarse: Sequence[torch.Tensor]) -> bool:
-        return all(
-            _same_change(a, b, o, max(resolution(o.dtype), self._twin.inside))
-            for a, b, o in zip(fine, coarse, self._outputs, strict=True)
-        )
+        if not _same_function(other, output, max(resolution(output.dtype), twin.inside)):
+            return False
+        twin.is_sharper |= not _same_function(other, output, DOUBLE)
+    return True
 
 
-def _is_still(changes: Sequence[torch.Tensor]) -> bool:
-    """Whether nothing moves over a step that only double precision sees."""
-    return not any(bool(change.any()) for change in changes)
+def _follows(call: Call, twin: Twin, point: Point, chosen: Sequence[int], outputs: Sequence[torch.Tensor]) -> bool:
+    """Whether twin and original move alike: the twin of a function that also reads inputs by closure does not."""
+    reach = max(_REACH, _REACH_IN_EPS * twin.inside)
+    moved = point.coordinates + reach * np.abs(point.coordinates)
+    point.space.round_in_place(moved)
+    there = twin.run(moved)
+    before = [output.detach().clone() for output in outputs]  # it may be an input itself
+    try:
+        for leaf in point.leaves:
+            leaf.write(moved[leaf.block.slice])
+        original = flatten_outputs(call())
+        twin.is_sharper |= not all(_same_function(there[i], original[i], DOUBLE) for i in chosen)
+        changes = [
+            (there[i] - twin.here[i], (original[i] - o).to(there[i].dtype)) for i, o in zip(chosen, before, strict=True)
+        ]
+    finally:
+        point.restore()
+    return all(
+        _same_change(fine, coarse, o, max(resolution(o.dtype), twin.inside))
+        for (fine, coarse), o in zip(changes, before, strict=True)
+    )
 
 
-def _goes_in_steps(slight: Sequence[torch.Tensor], fine: Sequence[torch.Tensor]) -> bool:
-    """Whether a tiny step, taken for as long as the other one, tells another slope: none or far too much."""
-    for small, large in zip(slight, fine, strict=True):
-        moves = large != 0
-        count = int(moves.sum())
-        if count and int((moves & (small == 0)).sum()) >= _STILL * count:
-            return True
-        if float(small.abs().double().norm()) > _BENT * float(large.abs().double().norm()) > 0.0:
-            return True
-    return False
+def _is_coarse(twin: Twin, point: Point, chosen: Sequence[int]) -> bool:
+    """Whether all that changes are numbers of a lower precision, at a point that is none: something rounds inside."""
+    there = twin.run(point.coordinates * (1.0 - _APART))
+    changed = [_changed(there[i].detach(), twin.here[i].detach()) for i in chosen]
+    return any(bool(each.numel()) and bool((each.float() == each).all()) for each in changed)
+
+
+def _changed(there: torch.Tensor, here: torch.Tensor) -> torch.Tensor:
+    """The real numbers that changed. Integers are left out: a function may be made of them."""
+    if there.is_complex():
+        there, here = (torch.view_as_real(each.resolve_conj()) for each in (there, here))
+    return there[(there != here) & (there != there.round())]
 
 
 def _same_change(fine: torch.Tensor, coarse: torch.Tensor, output: torch.Tensor, eps: float) -> bool:
