@@ -19,8 +19,8 @@ $(STAMP): pyproject.toml constraints.txt tests/found-requirements.txt
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check --no-deps -r tests/found-requirements.txt
 	@touch $@
 
-demo: $(STAMP) ## run the demonstration; it writes build/demo.html
-	$(BIN)/python examples/demo.py
+demo: $(STAMP) ## run the demonstration; it writes build/demo.html; BACKEND=numpy or jax for another model
+	$(BIN)/python examples/demo.py $(BACKEND)
 
 test: $(STAMP) ## run the tests; PYTEST_ARGS="-k locate" adds arguments
 	$(BIN)/pytest -n 2 $(PYTEST_ARGS)

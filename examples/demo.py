@@ -1,4 +1,7 @@
-"""The demonstration, `gradproof demo`: which backward of a model is wrong, and where? It writes build/demo.html."""
+"""The demonstration, `gradproof demo`: which derivative of a model is wrong, and where? It writes build/demo.html.
+
+An argument names the backend: torch, jax or numpy.
+"""
 
 from __future__ import annotations
 
@@ -8,4 +11,4 @@ from pathlib import Path
 from gradproof.demo import main
 
 if __name__ == "__main__":
-    sys.exit(main(Path("build") / "demo.html"))
+    sys.exit(main(Path("build") / "demo.html", *sys.argv[1:2]))

@@ -232,6 +232,57 @@ def test_the_demonstration_finds_the_mistake_and_says_so_in_five_lines(tmp_path:
     assert (tmp_path / "deep" / "demo.html").stat().st_size > 10_000
 
 
+def test_the_demonstration_in_numpy(tmp_path: Path) -> None:
+    done = run("demo", "--backend", "numpy", "--html", tmp_path / "demo.html")
+    assert done.exit_code == 0, done.output
+    assert "FOUND: the wrong vjp is in rms_norm." in done.stdout
+    assert "the last 2 of 6 indices along axis 1 of output 0" in done.stdout
+    assert "backward" not in done.stdout
+    assert (tmp_path / "demo.html").stat().st_size > 10_000
+
+
+def test_a_demonstration_that_there_is_none_of_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    done = run("demo", "--backend", "mlx")
+    assert (done.exit_code, done.stderr) == (
+        2,
+        "error: there is no demonstration for 'mlx': choose from torch, jax, numpy\n",
+    )
+    monkeypatch.setitem(sys.modules, "torch", None)
+    monkeypatch.delitem(sys.modules, "gradproof.demo.torch_model", raising=False)
+    done = run("demo")
+    assert done.exit_code == 2
+    assert "the demonstration needs torch: pip install 'gradproof[torch]'" in done.stderr
+
+
+NUMPY_CASES = """
+import numpy as np
+from scipy.optimize import rosen, rosen_der
+
+X = np.array([1.3, 0.7, 0.8])
+
+def case_right():
+    return rosen, X, {}, {"grad": rosen_der, "bounds": [(0, 2)] * 3}
+
+case_wrong = (rosen, X, {}, {"grad": lambda x: rosen_der(x) * [1, 1, 1.01]})
+bad_options = (rosen, X, {}, 3)
+unknown = (rosen, X, {}, {"gard": rosen_der})
+"""
+
+
+def test_cases_of_numpy_functions_carry_their_derivatives(tmp_path: Path) -> None:
+    path = tmp_path / "numpy_cases.py"
+    path.write_text(NUMPY_CASES, encoding="utf-8")
+    assert run("check", f"{path}:case_right").exit_code == 0
+    done = run("check", f"{path}:case_wrong", "--html", tmp_path / "report.html", "--json", tmp_path / "report.json")
+    assert done.exit_code == 1
+    assert "element 2 of grad" in done.stdout
+    assert (tmp_path / "report.html").stat().st_size > 10_000
+    ((_, report),) = load_run((tmp_path / "report.json").read_text(encoding="utf-8")).reports
+    assert report.findings[0].input_element == (2,)
+    assert "kwargs and options as dictionaries" in run("check", f"{path}:bad_options").stderr
+    assert "unexpected keyword argument 'gard'" in run("check", f"{path}:unknown").stderr
+
+
 @pytest.mark.parametrize(("command", "begins"), [(["check", "some_cases:case_wrong"], ""), (["demo"], "FAIL")])
 def test_without_the_extra_it_says_what_to_install(
     module: Path, command: list[str], begins: str, monkeypatch: pytest.MonkeyPatch

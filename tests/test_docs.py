@@ -198,6 +198,11 @@ def test_every_term_of_a_report_is_explained() -> None:
     assert printed | {status.name for status in gradproof.Status} <= set(TERMS)
 
 
+def test_the_page_about_backends_shows_the_example() -> None:
+    example = (ROOT / "examples" / "autograd_backend.py").read_text(encoding="utf-8")
+    assert blocks("docs/backends.md", "python")[0] == example
+
+
 def test_the_cases_that_pages_name_are_there() -> None:
     cases = (ROOT / "examples" / "cases.py").read_text(encoding="utf-8")
     named = {name for page in ALL for name in re.findall(r"cases\.py:(\w+)", page.read_text(encoding="utf-8"))}

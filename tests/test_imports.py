@@ -18,8 +18,8 @@ import gradproof_pytest
 SOURCE = Path(gradproof.__file__).parent
 PLUGIN = Path(gradproof_pytest.__file__)
 MODULES = [*sorted(SOURCE.rglob("*.py")), PLUGIN]
-FRAMEWORKS = {"torch", "jax", "jaxlib", "functorch", "optree"}
-MAY_IMPORT_A_FRAMEWORK = {"backends", "torch.py", "distributed.py", "demo.py", "testing"}
+FRAMEWORKS = {"torch", "jax", "jaxlib", "functorch", "optree", "scipy"}
+MAY_IMPORT_A_FRAMEWORK = {"backends", "torch.py", "distributed.py", "scipy.py", "demo", "testing"}
 
 
 def imported_by(path: Path) -> Iterator[str]:
@@ -123,11 +123,13 @@ ALLOWED = {
     "sweeps.py": {"core", "results", "backends", "engine", "api", "torch"},
     "targets.py": {"results"},
     "running.py": {"results", "render", "api", "targets"},
-    "demo.py": {"core", "results", "render", "api"},
-    "cli.py": {"results", "render", "__init__", "demo", "targets", "running"},
+    "suites.py": {"results", "running", "targets"},
+    "scipy.py": {"core", "results", "backends", "api"},
+    "demo": {"results", "render", "api", "demo"},
+    "cli.py": {"results", "render", "__init__", "demo", "targets", "running", "suites"},
     "__init__.py": {"core", "results", "api", "sweeps"},
     "__main__.py": {"cli"},
-    "testing": {"results", "render", "backends", "engine", "torch", "testing"},
+    "testing": {"core", "results", "render", "backends", "engine", "torch", "testing"},
     "gradproof_pytest.py": {"__init__", "render", "testing"},
 }
 LAZY = {"results/report.py": {"render"}, "results/sweep.py": {"render"}}

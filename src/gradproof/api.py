@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Executor
 from typing import Any, Literal
 
-from gradproof.backends import as_arguments, find_backend
+from gradproof.backends import Reconsiders
 from gradproof.core.options import Options, Strategy, spacing_of
 from gradproof.core.problem import Mode, NothingToCheckError, Problem
-from gradproof.engine import Request, conclude, examine, name_of
+from gradproof.core.status import Status
+from gradproof.engine import Request, Round, conclude, examine, name_of
 from gradproof.names import ModeName, PropertyName, StrategyName
 from gradproof.properties import DEFAULT, PROPERTIES, known_properties
 from gradproof.results.report import Report
@@ -37,6 +38,13 @@ def check(
     precision: Any = None,
     intended: Callable[..., Any] | None = None,
     executor: Executor | None = None,
+    grad: Callable[..., Any] | None = None,
+    jac: Any = None,
+    vjp: Callable[..., Any] | None = None,
+    jvp: Callable[..., Any] | None = None,
+    hess: Any = None,
+    hessp: Callable[..., Any] | None = None,
+    bounds: Any = None,
     **torch_names: bool,
 ) -> Report:
     """Check the derivatives of `func(*inputs, **kwargs)` with respect to every input that requires a gradient.
@@ -58,11 +66,23 @@ def check(
     same arguments, and its numerical derivative is what the derivative of `func` is compared with. `executor` is any
     `concurrent.futures.Executor`: calls that cannot be batched are mapped over its workers, and the report is the same.
 
+    Of a function of NumPy arrays the derivative is a function of its own: `grad(x, *args)`, `jac(x, *args)` (an array,
+    a sparse matrix or a linear operator), `vjp(x, v, *args)`, `jvp(x, u, *args)`; `hess(x, *args)` and
+    `hessp(x, p, *args)` are checked as the derivative of the gradient. There `inputs` is `x`, or a tuple of `x` and
+    further arguments; `wrt` selects other ones than the first. `bounds` are pairs (lower, upper) for the elements of
+    `x`, or an object with `lb` and `ub`: no evaluation leaves them.
+
     torch's names for some of this (`check_forward_ad`, `check_batched_grad`, `check_batched_forward_grad`,
     `check_undefined_grad`, `check_grad_dtypes`) are understood too, so that calls can be moved over.
 
     A wrong derivative does not raise: the report says what is wrong. A call that checks nothing does raise.
 
+    >>> import numpy as np
+    >>> check(lambda x: (x**3).sum(), np.array([0.5, 2.0]), grad=lambda x: 3 * x**2).ok
+    True
+    >>> report = check(lambda x: (x**3).sum(), np.array([0.5, 2.0]), grad=lambda x: x**2)
+    >>> report.findings[0].hint
+    'analytic ≈ 0.3333 × numeric on 2 of 2 wrong entries: a constant factor'
     >>> import torch
     >>> x = torch.rand(3, dtype=torch.float64, requires_grad=True)
     >>> report = check(lambda x: x * x.detach(), x)
@@ -84,13 +104,14 @@ def check(
         raise TypeError(f"intended is the function whose derivative is meant, got {intended!r}")
     if operator.index(seed) < 0:
         raise ValueError(f"seed must be a whole number >= 0, got {seed!r}")
-    arguments = as_arguments(inputs)
+    functions = {"grad": grad, "jac": jac, "vjp": vjp, "jvp": jvp, "hess": hess, "hessp": hessp}
+    given = {name: function for name, function in functions.items() if function is not None}
     keywords = dict(kwargs or {})
     wanted, chosen = _named_modes(modes), _named_strategy(strategy)
-    names = DEFAULT if properties is None else _named_properties(properties)
+    default = DEFAULT - _NOT_BY_HAND if given else DEFAULT
+    names = default if properties is None else _named_properties(properties)
     wanted, names = _translated(torch_names, wanted, names)
     _require_positive(budget)
-    backend = find_backend(func, arguments, keywords)
     options = Options(
         strategy=chosen,
         properties=names,
@@ -101,10 +122,13 @@ def check(
         seed=seed,
         precision=spacing_of(precision),
     )
-    calling = Calling(func, arguments, keywords, _named_inputs(wrt), masked, intended)
+    if given:
+        order = _order_by_hand(given, order, intended)
+    elif bounds is not None:
+        raise ValueError("bounds= go with the derivatives of NumPy functions: grad=, jac=, vjp= or jvp=")
+    calling = Calling(func, inputs, keywords, _named_inputs(wrt), masked, intended, given, bounds)
     text = None if executor is None else sendable(calling)
-    made = backend.session(func, arguments, keywords, wrt=calling.wrt, masked=masked, intended=intended)
-    with made as session:
+    with calling.session() as session:
         if executor is not None and text is not None:
             session = Working(session, executor, text)
         request = Request(  # made inside: its clock does not run while another thread has its turn
@@ -116,7 +140,28 @@ def check(
             progress=True,
             fit=_require_coverage,
         )
-        return conclude(session, request, examine(session, request))
+        rounds = examine(session, request)
+        if isinstance(session, Reconsiders) and not all(map(_passes, rounds)) and session.reconsider():
+            rounds = examine(session, request)
+        return conclude(session, request, rounds)
+
+
+_NOT_BY_HAND = frozenset({"undefined", "layout", "metadata", "dtypes", "aliasing"})
+"""No questions about functions that are called with whole arrays and return new ones; a wrong shape is found anyway."""
+
+
+def _order_by_hand(given: Mapping[str, Any], order: int, intended: Callable[..., Any] | None) -> Literal[1, 2]:
+    """2, where a second derivative was given."""
+    if intended is not None:
+        raise ValueError(f"with {', '.join(given)}= pass the intended function itself")
+    second = {"hess", "hessp"} & set(given)
+    if order == 2 and not second:
+        raise ValueError("order=2 needs the second derivative: hess= or hessp=")
+    return 2 if second else 1
+
+
+def _passes(round_: Round) -> bool:
+    return all(finding.status.rank <= Status.KINK.rank for finding in round_.findings)
 
 
 def _require_coverage(problem: Problem, options: Options) -> Options:

@@ -180,14 +180,21 @@ def show_command(
 
 
 @app.command("demo")
-def demo_command(html: Html = Path("gradproof-demo.html")) -> None:
-    """Find the wrong backward in a model of three operators."""
+def demo_command(
+    html: Html = Path("gradproof-demo.html"),
+    backend: Annotated[str, typer.Option(help="torch, jax or numpy.")] = "torch",
+) -> None:
+    """Find the wrong derivative in a model of three operators."""
+    from gradproof.demo import BACKENDS, main
+
+    if backend not in BACKENDS:
+        _refuse(f"there is no demonstration for {backend!r}: choose from {', '.join(BACKENDS)}")
     try:
-        from gradproof.demo import main
-    except ImportError as error:
-        _refuse(f"the demonstration needs {error.name}: pip install 'gradproof[torch]'")
-    try:
-        raise typer.Exit(main(html))
+        raise typer.Exit(main(html, backend))
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] == backend:
+            _refuse(f"the demonstration needs {backend}: pip install 'gradproof[{backend}]'")
+        _refuse(str(error))
     except ImportError as error:
         _refuse(str(error))
 

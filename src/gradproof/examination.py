@@ -158,10 +158,10 @@ def _refused(error: MisshapenGradientError) -> Finding:
     """The finding for a gradient that the framework itself does not take."""
     return Finding(
         property="metadata",
-        kind="layout",
+        kind=error.aspect,
         mode=Mode.REVERSE,
         status=Status.WRONG,
-        headline=f"A gradient has another layout: {error}.",
+        headline=f"A gradient has another {error.aspect}: {error}.",
         cause=error,
     )
 

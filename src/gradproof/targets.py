@@ -1,8 +1,8 @@
 """What `gradproof check` is asked to check: `module_or_file:target`, resolved to named cases.
 
 A case is `(func, inputs)`, `(func, inputs, kwargs)` or `(func, inputs, kwargs, options)`, with options of
-`gradproof.check` for this case alone. A target is a case, a function without parameters that returns one, or a list, a
-dictionary or a generator of either. Without a target, every `case_*` of the module is one.
+`gradproof.check` for this case alone: `{"grad": ...}`, say. A target is a case, a function without parameters that
+returns one, or a list, a dictionary or a generator of either. Without a target, every `case_*` of the module is one.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ class Case:
     inputs: Any
     kwargs: Mapping[str, Any] = field(default_factory=dict[str, Any])
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """Those of `gradproof.check` that belong to this case."""
 
 
 def find_cases(target: str) -> list[Case | Crash]:

@@ -22,12 +22,12 @@ import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
-from contextlib import ExitStack
-from typing import Any, NamedTuple
+from contextlib import AbstractContextManager, ExitStack
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from gradproof.backends import Session, at_work, find_backend, random_states, set_random_states
+from gradproof.backends import Session, as_arguments, at_work, by_hand, find_backend, random_states, set_random_states
 from gradproof.core.capabilities import Here, Workers
 from gradproof.core.cost import BudgetExhausted
 from gradproof.core.investigation import Investigation
@@ -55,11 +55,24 @@ class Calling(NamedTuple):
     """A call as `gradproof.check` understands it."""
 
     func: Callable[..., Any]
-    arguments: tuple[Any, ...]
+    inputs: Any
     keywords: Mapping[str, Any]
     wrt: tuple[str | int, ...] | None
     masked: bool
     intended: Callable[..., Any] | None
+    given: Mapping[str, Any]
+    """Derivatives by hand, by their kinds: of NumPy functions."""
+    bounds: Any
+
+    def session(self) -> AbstractContextManager[Session]:
+        """A session of this call, by the backend that it is for."""
+        if self.given:
+            return by_hand(self.func, self.inputs, self.keywords, self.given, wrt=self.wrt, bounds=self.bounds)
+        arguments = as_arguments(self.inputs)
+        backend = find_backend(self.func, arguments, self.keywords)
+        return backend.session(
+            self.func, arguments, self.keywords, wrt=self.wrt, masked=self.masked, intended=self.intended
+        )
 
 
 # in the process of the check
@@ -224,7 +237,8 @@ def _pickler() -> Callable[[Any], bytes]:
 def _offender(calling: Calling, dumps: Callable[[Any], bytes], error: Exception) -> tuple[str, Exception]:
     """The smallest part of the call that cannot be sent, in words."""
     parts: list[tuple[str, Any]] = [(f"the function {_told(calling.func)}", calling.func)]
-    parts += [(f"input {k} ({type(value).__name__})", value) for k, value in enumerate(calling.arguments)]
+    parts += [(f"{name} ({_told(value)})", value) for name, value in calling.given.items()]
+    parts += [(f"input {k} ({type(value).__name__})", value) for k, value in enumerate(as_arguments(calling.inputs))]
     parts += [(f"the keyword {name} ({type(value).__name__})", value) for name, value in calling.keywords.items()]
     for words, value in parts:
         why = _fails(dumps, value)
@@ -265,24 +279,14 @@ class _Served:
     """A call, made a Problem once, for as long as this worker is asked about it."""
 
     def __init__(self, text: bytes, order: str) -> None:
-        process, states, calling = pickle.loads(text)
+        process, states, calling = cast(tuple[int, Any, Calling], pickle.loads(text))
         before = random_states()
         if process != os.getpid():  # draw what the function draws in the process of the check
             set_random_states(states)
-        backend = find_backend(calling.func, calling.arguments, calling.keywords)
         self._stack = ExitStack()
         if process != os.getpid():
             self._stack.callback(set_random_states, before)
-        session = self._stack.enter_context(
-            backend.session(
-                calling.func,
-                calling.arguments,
-                calling.keywords,
-                wrt=calling.wrt,
-                masked=calling.masked,
-                intended=calling.intended,
-            )
-        )
+        session = self._stack.enter_context(calling.session())
         if order == "second":
             session.problem()
         self.problem: Problem = getattr(session, order)()

@@ -52,7 +52,7 @@ def scaled(factor: float) -> Callable[[Any], Any]:
               "a mean, or an axis summed twice"),
         (3.3, "analytic ≈ 3.3 × numeric on 28 of 28 wrong entries: a constant factor"),
         (1.01, "analytic ≈ 1.01 × numeric on 28 of 28 wrong entries: a constant factor"),
-        (0.0, "analytic is 0 on all 28 wrong entries: a gradient is lost (None, zeros, detached or not stored)"),
+        (0.0, "analytic is 0 on all 28 wrong entries: a gradient is lost (None, zeros, or not stored)"),
     ],
 )  # fmt: skip
 def test_a_factor_is_named(factor: float, hint: str) -> None:

@@ -11,7 +11,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, NamedTuple, Protocol, cast
+from typing import Any, NamedTuple, Protocol, cast, runtime_checkable
 
 import numpy as np
 
@@ -48,6 +48,15 @@ class Session(Protocol):
 
     def modes(self, investigation: Investigation) -> tuple[Mode, ...]:
         """The modes that a Problem of this session supports. May ask for its shared jvp to find out."""
+        ...
+
+
+@runtime_checkable
+class Reconsiders(Protocol):
+    """A session that has a second way to look at a call, where the first does not lead to a pass."""
+
+    def reconsider(self) -> bool:
+        """Take the other way from now on; whether there is one."""
         ...
 
 
@@ -176,5 +185,26 @@ def find_backend(func: Callable[..., Any], arguments: Sequence[Any], keywords: M
     kinds = ", ".join(sorted({type(value).__name__ for value in values[1:]})) or "no arguments"
     raise TypeError(
         f"gradproof.check found nothing to differentiate among its inputs ({kinds}): "
-        "pass at least one torch.Tensor that requires a gradient"
+        "pass at least one torch.Tensor that requires a gradient, or with a function of NumPy arrays its derivative: "
+        "grad=, jac=, vjp= or jvp="
     )
+
+
+def known() -> tuple[str, ...]:
+    """The frameworks that have a backend which is found by their arrays."""
+    return tuple(_BACKENDS)
+
+
+def by_hand(
+    func: Callable[..., Any],
+    inputs: Any,
+    keywords: Mapping[str, Any],
+    given: Mapping[str, Any],
+    *,
+    wrt: Sequence[str | int] | None,
+    bounds: Any,
+) -> AbstractContextManager[Session]:
+    """The session of a NumPy function, whose derivatives are `given` as functions of their own. A list is one array."""
+    arguments = (cast(Any, inputs),) if isinstance(inputs, list) else as_arguments(inputs)
+    module: Any = importlib.import_module("gradproof.backends.numpy")
+    return module.session(func, arguments, keywords, given, wrt=wrt, bounds=bounds)

@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol
 
 from gradproof.core.problem import Problem
 from gradproof.core.space import Block
-from gradproof.core.types import Indices, Matrix, Vector
+from gradproof.core.types import Flags, Indices, Matrix, Vector
 
 
 class Omission(NamedTuple):
@@ -190,6 +190,24 @@ class Original(NamedTuple):
 
     value: Vector
     evaluate: Callable[[Vector], Vector]
+
+
+class Pattern(NamedTuple):
+    """The derivative under test is a sparse matrix: what it is called, and which entries it stores."""
+
+    name: str
+    stores: Callable[[Indices, Indices], Flags]
+    """For rows and columns, entry by entry."""
+
+
+class StandIn(NamedTuple):
+    """The values of the Problem are not the function's own, but of something with the same derivative.
+
+    `smallest`: for each input, the largest error of a lone entry of that derivative that its comparison with the
+    function would not have shown. It is part of the certificate.
+    """
+
+    smallest: tuple[float, ...]
 
 
 class Elsewhere(NamedTuple):

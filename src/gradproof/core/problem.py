@@ -59,7 +59,11 @@ class NothingToCheckError(ValueError):
 
 
 class MisshapenGradientError(RuntimeError):
-    """The framework does not take a gradient because of its form; `str` says which and why."""
+    """The framework does not take a gradient because of its form; `str` says which and why, `aspect` what of it."""
+
+    def __init__(self, message: str, aspect: str = "layout") -> None:
+        super().__init__(message)
+        self.aspect = aspect
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -58,7 +58,9 @@ class Pursuit:
         ledger = self._ledger
         largest = self._certified()
         if ledger.is_affordable:
-            compared = every_entry(ledger.investigation, ledger.options, (Mode.REVERSE,), ledger.survey, largest=largest)
+            compared = every_entry(
+                ledger.investigation, ledger.options, (Mode.REVERSE,), ledger.survey, largest=largest
+            )
             nonlinear = not compared.judged and self._is_nonlinear()
             return Outcome(compared.judged, [], compared.seen, nonlinear=nonlinear)
         ledger.tolerances.bound(largest)

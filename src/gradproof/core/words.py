@@ -21,6 +21,8 @@ class Words:
     forward: str = "the jvp"
     cotangent: str = "the cotangent"
     tangent: str = "the tangent"
+    entry: str = ""
+    """Where an entry stands in what the author wrote, with `{row}` and `{column}`; nothing: they return no matrix."""
 
     nonlinear: str = "it must not take the absolute value of {probe}, square it, clamp it or branch on it"
     """`{probe}` is the cotangent or the tangent."""
@@ -30,6 +32,8 @@ class Words:
     reverse_overwrites: str = "do not work in place on cotangents, inputs or saved arrays: make a new array"
     aliased: str = "return a copy"
     unbatched: str = "write the rule in operations that can be batched"
+    lost: str = "a gradient is lost (None, zeros, or not stored)"
+    """The likely cause where a derivative is zero and should not be."""
     nondeterministic: str = "if this noise is expected, allow it with nondet_tol"
 
     def probe(self, reverse: bool) -> str:

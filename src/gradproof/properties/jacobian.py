@@ -8,10 +8,11 @@ from dataclasses import replace
 import numpy as np
 
 from gradproof.core.accusation import Accusation, Outcome
+from gradproof.core.capabilities import Pattern, StandIn
 from gradproof.core.entries import every_entry
 from gradproof.core.investigation import Investigation
 from gradproof.core.options import Options, Strategy
-from gradproof.core.precision import DOUBLE, SINGLE
+from gradproof.core.precision import DOUBLE, MISS, SINGLE
 from gradproof.core.probing import Prober
 from gradproof.core.problem import Mode, Problem
 from gradproof.core.seen import Note, Seen
@@ -42,6 +43,8 @@ _VERBS = {
     Status.KINK: "are valid subgradients",
 }
 _STATUSES = tuple(Status)
+# Entries that are missing from a pattern, named at most.
+_NAMED = 4
 
 
 def jacobian(investigation: Investigation, options: Options) -> Iterator[Finding | Seen | Note | Pause]:
@@ -50,6 +53,15 @@ def jacobian(investigation: Investigation, options: Options) -> Iterator[Finding
     In low precision through the twin, where there is one; else with long segments where shorter steps see nothing. So
     where a low precision inside was measured.
     """
+    stands_in = investigation.problem.capability(StandIn)
+    for found in _judged(investigation, options):
+        if stands_in is not None and isinstance(found, Seen):
+            yield found & Seen(stands_in.smallest, MISS)
+        else:
+            yield found
+
+
+def _judged(investigation: Investigation, options: Options) -> Iterator[Finding | Seen | Note | Pause]:
     problem, made = investigation.problem, investigation.made
     if options.step is None and problem.coarsest_eps > DOUBLE:
         if problem is made:
@@ -173,8 +185,9 @@ def describe(problem: Problem, options: Options, judged: Judged, name: str, head
     for kink, output, input_ in dict.fromkeys(zip(kinks.tolist(), output_of.tolist(), input_of.tolist(), strict=True)):
         group = guilty[(kinks == kink) & (output_of == output) & (input_of == input_)]
         entries = tuple(_entry(problem, judged, int(k)) for k in group[: options.worst])
-        hint = "" if kink else _not_finite(problem, judged, group) or _hint(entries, judged, group)
-        finding = _finding(entries, judged, len(group), _KINK_HEADLINES[judged.mode] if kink else headline)
+        hint = "" if kink else _not_finite(problem, judged, group) or _hint(problem, entries, judged, group)
+        where = _where(problem.words, entries[0])
+        finding = _finding(entries, judged, len(group), _KINK_HEADLINES[judged.mode] if kink else headline, where)
         finding = replace(finding, property=name, hint=hint, spots=_spots(judged, entries[0], group, options))
         yield _lone_kink(finding) if kink and _is_lone(problem) else finding
 
@@ -203,7 +216,18 @@ def _block_numbers(space: Space) -> Indices:
     return np.repeat(np.arange(len(sizes)), sizes)
 
 
-def _finding(entries: tuple[Entry, ...], judged: Judged, wrong: int, headline: str) -> Finding:
+def _where(words: Words, entry: Entry) -> str:
+    """Where an entry stands in the matrix that its author wrote: ` is row 3, column 5 of jac`."""
+    if not words.entry:
+        return ""
+    return f" is {words.entry.format(row=_index(entry.output.element), column=_index(entry.input.element))}"
+
+
+def _index(element: tuple[int, ...]) -> str:
+    return str(element[0] if len(element) == 1 else list(element) if element else 0)
+
+
+def _finding(entries: tuple[Entry, ...], judged: Judged, wrong: int, headline: str, where: str) -> Finding:
     worst = entries[0]
     output, input_ = worst.output.block, worst.input.block
     total = output.size * input_.size
@@ -212,7 +236,7 @@ def _finding(entries: tuple[Entry, ...], judged: Judged, wrong: int, headline: s
         property="jacobian",
         mode=judged.mode,
         status=worst.status,
-        headline=f"{headline.format(output=output.label, input=input_.label)},\n  {count}; the worst:",
+        headline=f"{headline.format(output=output.label, input=input_.label)},\n  {count}; the worst{where}:",
         entries=entries,
         wrong=wrong,
         total=total,
@@ -229,10 +253,17 @@ def _not_finite(problem: Problem, judged: Judged, group: Indices) -> str:
     return f"{place} is {value} at this point: move the inputs to where the function has a value"
 
 
-def _hint(entries: tuple[Entry, ...], judged: Judged, group: Indices) -> str:
+def _hint(problem: Problem, entries: tuple[Entry, ...], judged: Judged, group: Indices) -> str:
     suspects, worst = judged.suspects, entries[0]
     off = np.abs(suspects.analytic[group] - suspects.numeric[group]) > suspects.tolerance[group]
     group = group[(judged.status[group] == Status.WRONG.rank) & off]
+    pattern = problem.capability(Pattern)
+    if pattern is not None and len(group):
+        stored = pattern.stores(suspects.rows[group], suspects.columns[group])
+        if not stored.all():
+            return _not_stored(
+                pattern.name, suspects.rows[group[~stored]], suspects.columns[group[~stored]], len(group)
+            )
     if not len(group):
         return ""
     return diagnose(
@@ -243,8 +274,17 @@ def _hint(entries: tuple[Entry, ...], judged: Judged, group: Indices) -> str:
             suspects.columns[group],
             suspects.numeric[group],
             suspects.analytic[group],
+            problem.words.lost,
         )
     )
+
+
+def _not_stored(name: str, rows: Indices, columns: Indices, wrong: int) -> str:
+    """That entries are missing from the pattern of a sparse derivative, and which."""
+    places = [f"row {i}, column {j}" for i, j in zip(rows[:_NAMED].tolist(), columns[:_NAMED].tolist(), strict=True)]
+    more = f" and {len(rows) - _NAMED} more" if len(rows) > _NAMED else ""
+    count = "it is" if wrong == 1 else f"{len(rows)} of {wrong} wrong entries are"
+    return f"{count} missing from the sparsity pattern of {name}: {'; '.join(places)}{more}"
 
 
 def _entry(problem: Problem, judged: Judged, k: int) -> Entry:

@@ -14,6 +14,7 @@ import numpy as np
 from gradproof.core.space import Block
 from gradproof.core.status import Status
 from gradproof.core.types import Flags, Indices, Vector
+from gradproof.core.words import PLAIN
 from gradproof.results.pairs import Pair
 
 # How closely an explanation must fit, relative to the entries, and for what part of them.
@@ -32,6 +33,8 @@ class Evidence:
     columns: Indices
     numeric: Vector
     analytic: Vector
+    lost: str = PLAIN.lost
+    """What it means that all of them are zero."""
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -57,8 +60,7 @@ def diagnose(evidence: Evidence) -> str:
 def _zero(evidence: Evidence) -> Iterator[str]:
     zero = (evidence.analytic == 0) & (evidence.numeric != 0)
     if zero.all():
-        lost = "a gradient is lost (None, zeros, detached or not stored)"
-        yield f"analytic is 0 on all {len(evidence)} wrong entries: {lost}"
+        yield f"analytic is 0 on all {len(evidence)} wrong entries: {evidence.lost}"
 
 
 def _factor(evidence: Evidence) -> Iterator[str]:

@@ -1,24 +1,13 @@
-"""The type of the fixtures, and what the pytest plugin does once a test or an option asks for it.
+"""For tests: the type of the fixtures, and for authors of backends scenarios, a contract and a conformance suite.
 
-It records, patches torch, compares with an earlier run, and words failures.
+A backend that runs `conformance(adapter)` without a failure gives what the core relies on, and is told of planted
+mistakes what it should be told. `docs/backends.md` has an example. The modules that are not named here are what the
+pytest plugin does once a test or an option asks for it.
 """
 
-from __future__ import annotations
+from gradproof.testing.conformance import Adapter, Case, conformance
+from gradproof.testing.contract import violations
+from gradproof.testing.fixtures import GradproofCheck
+from gradproof.testing.scenarios import SCENARIOS, Expected, Scenario
 
-from collections.abc import Callable, Mapping
-from typing import Any, Protocol
-
-from gradproof.results.report import Report
-
-__all__ = ["GradproofCheck"]
-
-
-class GradproofCheck(Protocol):
-    """The type of the fixtures `gradproof` and `gradproof_check`.
-
-    `options` are those of `gradproof.check`. The test fails, with the report, unless the verdict is PASS.
-    """
-
-    def __call__(
-        self, func: Callable[..., Any], inputs: Any, kwargs: Mapping[str, Any] | None = None, **options: Any
-    ) -> Report: ...
+__all__ = ["SCENARIOS", "Adapter", "Case", "Expected", "GradproofCheck", "Scenario", "conformance", "violations"]

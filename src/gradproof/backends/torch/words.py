@@ -18,6 +18,7 @@ TORCH = Words(
     reverse_overwrites="do not work in place on grad_output, inputs or saved tensors: use a new tensor for the result",
     aliased="return a copy (clone) from backward",
     unbatched="write the rule in operations that vmap understands, or give the Function a vmap staticmethod",
+    lost="a gradient is lost (None, zeros, detached or not stored)",
     nondeterministic="if this noise is expected (atomic adds on a GPU, say), allow it with nondet_tol",
 )
 

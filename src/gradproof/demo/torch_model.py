@@ -1,30 +1,18 @@
-"""A model made of three hand-written operators. One backward is wrong: which, and where?
-
-    gradproof demo
-
-The mistake is planted in `RmsNorm.backward`. It is the kind a tiled kernel makes: a sum over the columns visits whole
-tiles of four, and the last two of six columns are never added. The exit code is 0 if gradproof finds it.
-"""
+"""The model of the demonstration in PyTorch: operators are autograd.Functions, and the mistake is in a backward."""
 
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import torch
 
 from gradproof.api import check
-from gradproof.render.html import write_html
-from gradproof.render.terminal import show
-from gradproof.results.finding import Entry
 from gradproof.results.report import Report
 
-TILE = 4
-COLUMNS = 6
-TAIL = range(COLUMNS - COLUMNS % TILE, COLUMNS)
+RULE = "backward"
+TILE, COLUMNS = 4, 6
 
 
 class RmsNorm(torch.autograd.Function):
@@ -110,42 +98,3 @@ def checked() -> dict[str, Report]:
         (gelu, (hidden,)),
     ]
     return {function.__name__: check(function, inputs) for function, inputs in calls}
-
-
-def main(html: Path | None = None) -> int:
-    """Print what was found, write it to `html` if that can be written, and return 0 if the mistake was found."""
-    reports = checked()
-    show(reports["model"])
-    say("\nEach operator on its own:")
-    operators = {name: report for name, report in reports.items() if name != "model"}
-    for name, report in operators.items():
-        say(f"  {name:9} {report.verdict.name}  {about(report)}")
-    wrong = [name for name, report in operators.items() if not report]
-    found = wrong == ["rms_norm"] and not reports["model"] and all(map(in_tail, worst_entries(reports["rms_norm"])))
-    say(f"\n{'FOUND' if found else 'NOT FOUND'}: the wrong backward is in {', '.join(wrong) or 'no operator'}.")
-    for name in wrong:
-        say(f"  {reports[name].findings[0].hint}")
-    if found:
-        say(f"  Its sum visits whole tiles of {TILE} columns: columns {TAIL[0]} to {TAIL[-1]} are left over.")
-    if html is not None:
-        html.parent.mkdir(parents=True, exist_ok=True)
-        write_html(html, list(reports.items()))
-        say(f"\nHTML report: {html}")
-    return 0 if found else 1
-
-
-def say(line: str) -> None:
-    sys.stdout.write(f"{line}\n")
-
-
-def worst_entries(report: Report) -> tuple[Entry, ...]:
-    return report.findings[0].entries if report.findings else ()
-
-
-def in_tail(entry: Entry) -> bool:
-    return entry.output.element[-1] in TAIL
-
-
-def about(report: Report) -> str:
-    entries = sum(finding.wrong for finding in report.findings)
-    return f"{entries} of {report.entries} Jacobian entries differ" if entries else f"{report.entries} Jacobian entries"

@@ -1,0 +1,65 @@
+"""Numerical derivatives by themselves: where a number is asked for, or nothing better is there to compare with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from gradproof.backends.numpy.session import session
+from gradproof.core.capabilities import StandIn
+from gradproof.core.investigation import Investigation
+from gradproof.core.precision import default_rtol
+from gradproof.core.probe import Survey
+from gradproof.core.problem import Problem
+from gradproof.core.stencil import Stencil
+from gradproof.core.types import Matrix, Vector
+
+NUMERIC_GRADIENT = 2.0**-33
+"""The relative precision of a numerical gradient, at least, of a function in double precision: about 1e-10."""
+# The rungs of a derivative along one direction.
+_RUNGS = (11, 14, 17, 20)
+
+
+def numeric_jacobian(
+    function: Callable[..., Any],
+    arguments: Sequence[Any],
+    keywords: Mapping[str, Any] | None = None,
+    along: Vector | None = None,
+) -> Matrix:
+    """The Jacobian with respect to the first argument, one column for each element; or the derivative along a vector.
+
+    >>> numeric_jacobian(lambda x: np.array([x[0] * x[1], x[1]]), (np.array([2.0, 3.0]),)).round(9).tolist()
+    [[3.0, 2.0], [0.0, 1.0]]
+    """
+    with session(function, arguments, keywords or {}, {"jvp": _unasked}, wrt=None) as made, np.errstate(all="ignore"):
+        return _numeric(made.problem(), along)
+
+
+def numeric_gradient(function: Callable[..., Any]) -> Callable[..., Vector]:
+    """The gradient of a function with one value, as a function of the same arguments."""
+
+    def gradient(x: Any, *args: Any, **keywords: Any) -> Vector:
+        return numeric_jacobian(function, (x, *args), keywords).reshape(np.shape(x))
+
+    return gradient
+
+
+def _unasked(*_: Any, **__: Any) -> Any:
+    """There is no derivative under test."""
+    raise NotImplementedError
+
+
+def _numeric(problem: Problem, along: Vector | None) -> Matrix:
+    if problem.capability(StandIn) is not None:  # it is linear
+        if along is not None:
+            return problem.evaluate(problem.point + along)
+        return np.stack([problem.evaluate(problem.point + unit) for unit in np.eye(problem.inputs.size)], axis=-1)
+    stencil = Stencil(Investigation(problem))
+    if along is not None:
+        survey = Survey(stencil, along)
+        survey.climb(*_RUNGS)
+        return survey.value
+    rtol = float(default_rtol(np.array(problem.coarsest_eps)))
+    return stencil.measure(range(problem.inputs.size), lambda values: rtol * np.abs(values)).value.T

@@ -1,0 +1,1 @@
+"""How each backend runs the scenarios of `gradproof.testing`: one entry each."""
