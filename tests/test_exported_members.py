@@ -8,7 +8,7 @@ from types import ModuleType
 
 import pytest
 
-NAMES = ["gradproof", "gradproof.scipy", "gradproof.testing", "gradproof.torch"]
+NAMES = ["gradproof", "gradproof.scipy", "gradproof.torch"]
 
 
 def defined(module: ModuleType) -> set[str]:

@@ -27,7 +27,16 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from gradproof.backends import Session, as_arguments, at_work, by_hand, find_backend, random_states, set_random_states
+from gradproof.backends import (
+    Reconsiders,
+    Session,
+    as_arguments,
+    at_work,
+    by_hand,
+    find_backend,
+    random_states,
+    set_random_states,
+)
 from gradproof.core.capabilities import Here, Workers
 from gradproof.core.cost import BudgetExhausted
 from gradproof.core.investigation import Investigation
@@ -86,6 +95,7 @@ class Working:
         self._session, self._executor = session, executor
         self._text, self._name = text, uuid.uuid4().hex
         self._made: dict[int, Problem] = {}
+        self._reconsidered = False
 
     @property
     def framework(self) -> str:
@@ -102,6 +112,11 @@ class Working:
     def _must_take_turns(self) -> bool:
         """Threads share the generators that a function draws from."""
         return isinstance(self._executor, ThreadPoolExecutor) and bool(getattr(self._session, "draws", False))
+
+    def reconsider(self) -> bool:
+        """Take the session's other way, if it has one; the workers will too."""
+        self._reconsidered = isinstance(self._session, Reconsiders) and self._session.reconsider()
+        return self._reconsidered
 
     def problem(self) -> Problem:
         return self._with_workers(self._session.problem(), "problem")
@@ -122,18 +137,25 @@ class Working:
         if self._must_take_turns():
             self._made[id(problem)] = problem
             return problem
-        crew = Crew(self._executor, self._text, f"{self._name} {order}", order)
+        crew = Crew(self._executor, self._text, self._name, Wanted(order, self._reconsidered))
         workers = Workers(*(crew.answering(kind, getattr(problem, kind)) for kind in ("evaluate", "vjp", "jvp")))
         equipped = dataclasses.replace(problem, capabilities={**problem.capabilities, Workers: workers})
         self._made[id(equipped)] = problem
         return equipped
 
 
+class Wanted(NamedTuple):
+    """Which Problem of a session is asked about: the name of the method that makes it, after `reconsider` or not."""
+
+    order: str
+    reconsidered: bool
+
+
 class Crew:
     """Sends rows to workers and waits for what they give."""
 
-    def __init__(self, executor: Executor, text: bytes, name: str, order: str) -> None:
-        self._executor, self._text, self._name, self._order = executor, text, name, order
+    def __init__(self, executor: Executor, text: bytes, name: str, wanted: Wanted) -> None:
+        self._executor, self._text, self._name, self._wanted = executor, text, name, wanted
         self._workers = int(getattr(executor, "_max_workers", 0) or os.cpu_count() or 1)
         self._seconds: dict[str, float] = {}
         self._lost = ""
@@ -190,7 +212,7 @@ class Crew:
         if self._lost:
             raise BudgetExhausted(self._lost)
         try:
-            return self._executor.submit(serve, self._text, self._name, self._order, kind, np.ascontiguousarray(chunk))
+            return self._executor.submit(serve, self._text, self._name, self._wanted, kind, np.ascontiguousarray(chunk))
         except RuntimeError as error:  # a pool that broke, or was shut down
             raise self._give_up(error) from error
 
@@ -278,7 +300,7 @@ def _referred(value: Any) -> Sequence[tuple[str, Any]]:
 class _Served:
     """A call, made a Problem once, for as long as this worker is asked about it."""
 
-    def __init__(self, text: bytes, order: str) -> None:
+    def __init__(self, text: bytes, wanted: Wanted) -> None:
         process, states, calling = cast(tuple[int, Any, Calling], pickle.loads(text))
         before = random_states()
         if process != os.getpid():  # draw what the function draws in the process of the check
@@ -287,23 +309,27 @@ class _Served:
         if process != os.getpid():
             self._stack.callback(set_random_states, before)
         session = self._stack.enter_context(calling.session())
-        if order == "second":
+        if wanted.reconsidered:
             session.problem()
-        self.problem: Problem = getattr(session, order)()
+            assert isinstance(session, Reconsiders)
+            session.reconsider()
+        if wanted.order == "second":
+            session.problem()
+        self.problem: Problem = getattr(session, wanted.order)()
 
     def close(self) -> None:
         self._stack.close()
 
 
-_served: collections.OrderedDict[tuple[str, int], _Served] = collections.OrderedDict()
+_served: collections.OrderedDict[tuple[str, Wanted, int], _Served] = collections.OrderedDict()
 _lock = threading.Lock()
 
 
-def serve(text: bytes, name: str, order: str, kind: str, rows: Matrix) -> list[Vector | Exception]:
+def serve(text: bytes, name: str, wanted: Wanted, kind: str, rows: Matrix) -> list[Vector | Exception]:
     """In a worker: the answer to each row, up to the first that raises, whose exception is the last answer."""
     at_work.here = True
     try:
-        return _answers(_problem(text, name, order), kind, rows)
+        return _answers(_problem(text, name, wanted), kind, rows)
     finally:
         at_work.here = False
 
@@ -320,12 +346,12 @@ def _answers(problem: Problem, kind: str, rows: Matrix) -> list[Vector | Excepti
     return answers
 
 
-def _problem(text: bytes, name: str, order: str) -> Problem:
-    key = name, threading.get_ident()
+def _problem(text: bytes, name: str, wanted: Wanted) -> Problem:
+    key = name, wanted, threading.get_ident()
     with _lock:
         found = _served.get(key)
     if found is None:
-        found = _Served(text, order)
+        found = _Served(text, wanted)
         with _lock:
             _served[key] = found
             old = [_served.popitem(last=False)[1] for _ in range(max(0, len(_served) - _KEPT * _threads()))]
