@@ -115,7 +115,7 @@ def as_arguments(inputs: Any) -> tuple[Any, ...]:
     return (inputs,)
 
 
-_BACKENDS = {"torch": "gradproof.backends.torch"}
+_BACKENDS = {"torch": "gradproof.backends.torch", "jax": "gradproof.backends.jax"}
 
 
 def find_dtype(dtype: Any) -> Any:
