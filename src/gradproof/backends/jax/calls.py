@@ -92,6 +92,11 @@ class JaxCall(Call):
         tested = zip(self.differentiable(), moved, strict=True)
         return self.with_values({**dict(tested), **dict(zip(self._kept, constants, strict=True))})
 
+    def arguments_with(self, moved: Sequence[Any], constants: Sequence[Any]) -> tuple[Any, ...]:
+        """The arguments, with these in place of the arrays under test and of the constants."""
+        tested = zip(self.differentiable(), moved, strict=True)
+        return tuple(self._rebuilt({**dict(tested), **dict(zip(self._kept, constants, strict=True))})[0])
+
     def plain(self, moved: Sequence[Any], constants: Sequence[Any]) -> Any:
         """The same outside of a trace. All arrays are copies: the function may donate their memory."""
         replaced = {i: value for i, value in enumerate(self.flat) if isinstance(value, jax.Array)}

@@ -70,6 +70,12 @@ class JaxSession:
             told.append("the derivative was checked against the derivative of the intended function, not of the function")
         return tuple(dict.fromkeys(told))
 
+    @property
+    def dtypes(self) -> tuple[Any, ...]:
+        """Those of the inputs under test and of the outputs, once there is a Problem."""
+        rows = [row for made in self._made[:1] for row in (made.map.inputs, made.map.outputs)]
+        return tuple(model.dtype for row in rows for model in row.models)
+
     def _is_narrowed(self, position: int) -> bool:
         value = self._call.flat[position]
         models = self._made[0].map.inputs.models if self._made else ()
