@@ -19,7 +19,7 @@ SOURCE = Path(gradproof.__file__).parent
 PLUGIN = Path(gradproof_pytest.__file__)
 MODULES = [*sorted(SOURCE.rglob("*.py")), PLUGIN]
 FRAMEWORKS = {"torch", "jax", "jaxlib", "functorch", "optree"}
-MAY_IMPORT_A_FRAMEWORK = {"backends", "torch.py", "demo.py", "gradproof_pytest.py"}
+MAY_IMPORT_A_FRAMEWORK = {"backends", "torch.py", "jax.py", "demo.py", "gradproof_pytest.py"}
 
 
 def imported_by(path: Path) -> Iterator[str]:
@@ -117,6 +117,7 @@ ALLOWED = {
     "engine.py": {"core", "results", "properties", "backends", "examination", "exhibits", "render"},
     "api.py": {"core", "results", "properties", "backends", "engine"},
     "torch.py": {"core", "results", "properties", "backends", "engine"},
+    "jax.py": {"core", "results", "properties", "backends", "engine"},
     "sweeps.py": {"core", "results", "backends", "engine", "api", "torch"},
     "targets.py": set(),
     "demo.py": {"core", "results", "render", "api"},

@@ -133,7 +133,7 @@ def check_jvp(
     for output, tangent in zip(jax.tree.leaves(outputs), jax.tree.leaves(tangents), strict=True):
         if is_floating(output) and output.dtype != tangent.dtype:
             raise AssertionError(
-                f"{_titled(err_msg)}an output has dtype {output.dtype}, its tangent {tangent.dtype}: they must be the same"
+                f"{_titled(err_msg)}an output has dtype {output.dtype}, its tangent {tangent.dtype}: they must agree"
             )
     _require_same(outputs, f(*args), tolerances, err_msg)
     call = JaxCall(f, args, {})
@@ -176,9 +176,7 @@ def _decide(call: JaxCall, derivative: Derivative | None, mode: Mode, given: _To
             atol, rtol = given.fit(session.dtypes)
             return dataclasses.replace(options, atol=atol, rtol=rtol)
 
-        request = Request(
-            subject=name_of(call.function), options=options, modes=(mode,), fit=fit, decides=is_fatal
-        )
+        request = Request(subject=name_of(call.function), options=options, modes=(mode,), fit=fit, decides=is_fatal)
         (round_,) = rounds = examine(session, request)
         if observers:
             conclude(session, request, rounds)

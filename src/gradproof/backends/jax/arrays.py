@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import jax
@@ -68,7 +69,8 @@ class Model(NamedTuple):
         return made if self.sharding is None or batch else jax.device_put(made, self.sharding)
 
 
-class Name(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Name:
     """What an array is to the call."""
 
     kind: str
@@ -82,10 +84,10 @@ class Row:
     def __init__(self, names: Sequence[Name], models: Sequence[Model]) -> None:
         self.names, self.models = tuple(names), tuple(models)
         blocks: list[Block] = []
-        for (kind, index, name), model in zip(names, models, strict=True):
+        for name, model in zip(names, models, strict=True):
             start = blocks[-1].stop if blocks else 0
             eps = max(float(jnp.finfo(model.dtype).eps), DOUBLE)
-            blocks.append(Block(kind, index, name, model.shape, model.parts, start, eps))
+            blocks.append(Block(name.kind, name.index, name.name, model.shape, model.parts, start, eps))
         self.space = Space(tuple(blocks))
 
     def widened(self) -> Row:
@@ -138,7 +140,7 @@ class Row:
 
 
 def _flat(array: Any, parts: int) -> Matrix:
-    numbers = np.asarray(array)
+    numbers: Any = np.asarray(array)
     if parts == 2:
         return np.ascontiguousarray(numbers, dtype=np.complex128).reshape(-1).view(np.float64)
     return numbers.real.astype(np.float64) if np.iscomplexobj(numbers) else numbers.astype(np.float64)

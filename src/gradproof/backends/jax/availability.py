@@ -5,7 +5,7 @@ from __future__ import annotations
 from gradproof.core.investigation import Investigation
 from gradproof.core.problem import Mode
 
-_CUSTOM_VJP = "it is a custom_vjp function, or calls one, and JAX pushes no tangent through those: only through custom_jvp"
+_CUSTOM_VJP = "it is a custom_vjp function or calls one, and JAX pushes tangents through rules of custom_jvp only"
 _LACKING = {
     Mode.FORWARD: ("can't apply forward-mode differentiation", "do not support JVP", "does not support JVP"),
     Mode.REVERSE: ("everse-mode differentiation does not work", "Linearization failed", "everse-mode differentiation"),

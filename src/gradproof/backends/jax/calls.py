@@ -6,12 +6,13 @@ A module that is itself a pytree of arrays (of equinox, say) has parameters: its
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence, Set
+from typing import Any, Self
 
 import jax
 import jax.numpy as jnp
 from jax import tree_util
+from jax.core import Tracer
 
 from gradproof.backends.calls import Arrays, Call
 from gradproof.backends.jax.arrays import TYPES, is_floating, is_key
@@ -50,7 +51,7 @@ class JaxCall(Call):
 
     def __init__(self, function: Callable[..., Any], arguments: Sequence[Any], keywords: Mapping[str, Any]) -> None:
         super().__init__(function, arguments, keywords, ARRAYS)
-        if any(isinstance(value, jax.core.Tracer) for value in self.flat):
+        if any(isinstance(value, Tracer) for value in self.flat):
             raise TypeError(
                 "gradproof was called with tracers, from within jit, vmap or grad: call it outside, with arrays"
             )
@@ -73,7 +74,7 @@ class JaxCall(Call):
     def names(self) -> list[str]:
         return [*super().names(), *self._own_names]
 
-    def choosing(self, positions: Any) -> JaxCall:
+    def choosing(self, positions: Set[int]) -> Self:
         """The same call, differentiated only with respect to these flat positions."""
         chosen = super().choosing(positions)
         tested = set(chosen.differentiable())
@@ -144,4 +145,4 @@ def _is_module(function: Any) -> bool:
 
 def _copied(value: Any) -> Any:
     """A copy as an array of JAX's own; a tracer as it is."""
-    return value if isinstance(value, jax.core.Tracer) else value.copy() if is_key(value) else jnp.array(value)
+    return value if isinstance(value, Tracer) else value.copy() if is_key(value) else jnp.array(value)

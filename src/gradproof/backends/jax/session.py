@@ -18,6 +18,7 @@ from gradproof.core.investigation import Investigation
 from gradproof.core.problem import Mode, NothingToCheckError, Problem
 
 FRAMEWORK = "jax"
+_INTENDED = "the derivative was checked against the derivative of the intended function, not of the function"
 
 
 class _Rewind:
@@ -37,9 +38,7 @@ class JaxSession:
 
     framework = FRAMEWORK
 
-    def __init__(
-        self, call: JaxCall, *, derivative: Derivative | None = None, intended: JaxCall | None = None
-    ) -> None:
+    def __init__(self, call: JaxCall, *, derivative: Derivative | None = None, intended: JaxCall | None = None) -> None:
         self._call, self._derivative, self._intended = call, derivative, intended
         self._generators = HostGenerators()
         self._made: list[Made] = []
@@ -67,7 +66,7 @@ class JaxSession:
         narrowed = [i for i in self._call.differentiable() if self._is_narrowed(i)]
         told += [f"{self._call.label(i)} is float64, which JAX takes as float32: see jax_enable_x64" for i in narrowed]
         if self._intended is not None:
-            told.append("the derivative was checked against the derivative of the intended function, not of the function")
+            told.append(_INTENDED)
         return tuple(dict.fromkeys(told))
 
     @property

@@ -59,6 +59,4 @@ def _picked(call: JaxCall, gradients: Any, moved: Sequence[Any]) -> tuple[Any, .
     if len(leaves) != len(call.flat):
         raise ValueError(f"f_vjp returned {len(leaves)} cotangents for {len(call.flat)} inputs")
     found = [leaves[i] for i in call.differentiable()]
-    return tuple(
-        jnp.zeros_like(array) if leaf is None else leaf for leaf, array in zip(found, moved, strict=True)
-    )
+    return tuple(jnp.zeros_like(array) if leaf is None else leaf for leaf, array in zip(found, moved, strict=True))

@@ -6,6 +6,7 @@ traced (it branches on values, or keeps things in Python) is called as it is, an
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple
@@ -51,7 +52,7 @@ def in_double() -> AbstractContextManager[Any]:
     """Where JAX computes in double precision; the setting belongs to this thread."""
     enable: Any = getattr(jax, "enable_x64", None)
     if enable is None:  # before JAX 0.8
-        enable = getattr(jax.experimental, "enable_x64")  # noqa: B009
+        enable = importlib.import_module("jax.experimental").enable_x64
     return enable(True)
 
 
