@@ -131,7 +131,7 @@ def find_dtype(dtype: Any) -> Any:
 def _imported() -> Iterator[Backend]:
     """The backends whose framework is imported already."""
     for framework, module in _BACKENDS.items():
-        if framework in sys.modules:
+        if sys.modules.get(framework) is not None:
             backend: Any = importlib.import_module(module)
             yield backend
 

@@ -7,7 +7,9 @@ numbers are the conjugates of what the core means by one: `Row.conjugated` is wh
 from __future__ import annotations
 
 import functools
+import importlib
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -42,6 +44,14 @@ def wide(dtype: Any) -> Any:
     return np.dtype(np.complex128 if is_complex(dtype) else np.float64)
 
 
+def in_double() -> AbstractContextManager[Any]:
+    """Where JAX computes in double precision; the setting belongs to this thread."""
+    enable: Any = getattr(jax, "enable_x64", None)
+    if enable is None:  # before JAX 0.8
+        enable = importlib.import_module("jax.experimental").enable_x64
+    return enable(True)
+
+
 class Model(NamedTuple):
     """What an array is besides its values. `sharding` is where it lies, if the user put it there."""
 
@@ -66,7 +76,10 @@ class Model(NamedTuple):
         else:
             made = coordinates.astype(self.dtype)
         made = made.reshape((*batch, *self.shape))
-        return made if self.sharding is None or batch else jax.device_put(made, self.sharding)
+        if self.sharding is None or batch:
+            return made
+        with in_double():  # else double precision would be lost on the way
+            return jax.device_put(made, self.sharding)
 
 
 @dataclass(frozen=True, slots=True)

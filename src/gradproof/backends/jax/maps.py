@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from gradproof.backends.jax.arrays import Row
+from gradproof.backends.jax.inspection import Shown
 from gradproof.backends.jax.transforms import Function, Transforms
-from gradproof.core.capabilities import Batching, Elsewhere, Omission
+from gradproof.core.capabilities import Batching, Elsewhere, Inspection, Omission
 from gradproof.core.types import Matrix, Vector
 
 LEAST_EVALUATIONS, LEAST_PRODUCTS = 512, 256
@@ -60,6 +61,19 @@ class Map:
             return self._pushed(self.inputs.build(coordinates), tangent)
 
         return Elsewhere(vjp, jvp)
+
+    def inspection(self) -> Inspection:
+        """Both derivatives, with the form of what they return."""
+
+        def vjp(cotangent: Vector) -> Shown:
+            arrays = self.transforms.pull(self._here, self._cotangents(cotangent))
+            return Shown(self.inputs, arrays, self._gradient(arrays))
+
+        def jvp(tangent: Vector) -> Shown:
+            arrays = self.transforms.push(self._here, self.inputs.build(tangent))
+            return Shown(self.outputs, arrays, self.outputs.read(arrays))
+
+        return Inspection(vjp, jvp)
 
     def omission(self) -> Omission:
         """Both derivatives where something is left out."""

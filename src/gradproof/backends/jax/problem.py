@@ -8,22 +8,22 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gradproof.backends.jax.arrays import Model, Name, Row, is_floating, wide
+from gradproof.backends.jax.arrays import Model, Name, Row, in_double, is_floating, wide
 from gradproof.backends.jax.calls import JaxCall
 from gradproof.backends.jax.maps import Map
 from gradproof.backends.jax.outputs import Outputs
 from gradproof.backends.jax.rules import Ingredients
-from gradproof.backends.jax.transforms import Forward, Function, Reverse, in_double, pulled, pushed
+from gradproof.backends.jax.transforms import Forward, Function, Reverse, pulled, pushed
 from gradproof.backends.jax.twin import Make, find_twin
 from gradproof.backends.jax.words import JAX
 from gradproof.backends.twins import same_function
-from gradproof.core.capabilities import Batching, Elsewhere, Omission, Pairing, Twin, Twinned
+from gradproof.core.capabilities import Batching, Elsewhere, Inspection, Omission, Pairing, Twin, Twinned
 from gradproof.core.precision import DOUBLE
 from gradproof.core.problem import Problem
 from gradproof.core.types import Vector
 
 _SEED = 0x9E3779B9
-_OTHER_VALUES = "compiled, it gives other values"
+_OTHER_VALUES = "compiled, the function gives other values"
 
 
 class Made(NamedTuple):
@@ -140,7 +140,12 @@ def _assemble(
         value = low.at(point)
     ingredients = Ingredients(low.transforms.traced, inputs.build(point), low.transforms.function.constants)
     twin = find_twin(make, low, value, draws=ingredients.draws)
-    capabilities: dict[type, Any] = {Batching: low.batching(), Elsewhere: low.elsewhere(), **further}
+    capabilities: dict[type, Any] = {
+        Batching: low.batching(),
+        Elsewhere: low.elsewhere(),
+        Inspection: low.inspection(),
+        **further,
+    }
     if ingredients.takes_symbolic_zeros:
         capabilities[Omission] = low.omission()
     if twin is not None:

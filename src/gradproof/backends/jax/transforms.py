@@ -6,7 +6,6 @@ traced (it branches on values, or keeps things in Python) is called as it is, an
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple
@@ -15,6 +14,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from gradproof.backends.jax.arrays import in_double
+
 Arrays = Sequence[Any]
 Run = Callable[[Any, Any], tuple[Any, ...]]
 """Arrays under test and constants in, the outputs that count out."""
@@ -22,7 +23,8 @@ Reverse = Callable[[Run, Any, Any, Any], tuple[Any, ...]]
 """J^T v of a function at some arrays, with some constants, for some cotangents in JAX's convention."""
 Forward = Callable[[Run, Any, Any, Any], tuple[Any, ...]]
 
-_NOT_TRACED = "{what} cannot be traced by jax.jit, and was run as it is ({why})"
+_NOT_TRACED = "{what} cannot be traced by jax.jit ({why})"
+_AS_IT_IS = "{why}: it was run as it is, not compiled"
 
 
 def pulled(run: Run, moved: Any, constants: Any, cotangents: Any) -> tuple[Any, ...]:
@@ -48,14 +50,6 @@ class Function(NamedTuple):
     forward: Forward = pushed
 
 
-def in_double() -> AbstractContextManager[Any]:
-    """Where JAX computes in double precision; the setting belongs to this thread."""
-    enable: Any = getattr(jax, "enable_x64", None)
-    if enable is None:  # before JAX 0.8
-        enable = importlib.import_module("jax.experimental").enable_x64
-    return enable(True)
-
-
 class _Way:
     """One transformation: compiled, or plain once that has worked where compiling did not."""
 
@@ -73,7 +67,7 @@ class _Way:
             if self._is_compiled:
                 raise
             answer = self._plain(*_as_arrays(arguments))  # what this raises is what the user would see
-            self.give_up(_first_line(error))
+            self.give_up(_NOT_TRACED.format(what=self._what, why=_first_line(error)))
             return answer
         self._is_compiled = True
         return answer
@@ -81,7 +75,7 @@ class _Way:
     def give_up(self, why: str) -> None:
         """From now on, plain."""
         self._is_compiled = False
-        self.note = _NOT_TRACED.format(what=self._what, why=why)
+        self.note = _AS_IT_IS.format(why=why)
 
 
 class Transforms:
@@ -105,7 +99,9 @@ class Transforms:
     @property
     def notes(self) -> tuple[str, ...]:
         """What could not be compiled, and why."""
-        return tuple(filter(None, (way.note for way in (self._evaluate, self._pull, self._push))))
+        if self._evaluate.note:
+            return (self._evaluate.note,)
+        return tuple(filter(None, (self._pull.note, self._push.note)))
 
     @property
     def compiles(self) -> bool:

@@ -21,7 +21,6 @@ JAX = Words(
     lacking={
         "MemoryLayouts": "XLA arranges the memory of arrays: no rule sees it",
         "MemoryWatch": "JAX's arrays are immutable",
-        "Inspection": "JAX itself refuses a cotangent of another shape or dtype, and its arrays are immutable",
         "Omission": "",  # JAX makes the zeros, unless a rule has symbolic_zeros=True
     },
 )
