@@ -30,6 +30,8 @@ def same_function(fine: Vector, coarse: Vector, eps: float) -> bool:
     >>> same_function(np.array([1.0, 2.0]), np.array([1.0, 2.001]), 2.0**-23)
     False
     """
+    if np.array_equal(fine, coarse):
+        return True
     size = np.abs(fine)
     largest = size.max() if len(size) else 0.0
     off = np.abs(fine - coarse)

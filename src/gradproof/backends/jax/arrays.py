@@ -126,14 +126,14 @@ class Row:
         """The coordinates of arrays."""
         values = np.empty(self.space.size)
         for block, array in zip(self.space.blocks, arrays, strict=True):
-            values[block.slice] = _flat(array, block.parts).reshape(-1)
+            values[block.slice] = _real(array, block.parts).reshape(-1)
         return values
 
     def read_rows(self, arrays: Sequence[Any], count: int) -> Matrix:
         """The coordinates of batches of arrays, one row each."""
         values = np.empty((count, self.space.size))
         for block, array in zip(self.space.blocks, arrays, strict=True):
-            values[:, block.slice] = _flat(array, block.parts).reshape(len(array), block.size)[:count]
+            values[:, block.slice] = _real(array, block.parts).reshape(len(array), block.size)[:count]
         return values
 
     def conjugated(self, coordinates: Matrix) -> Matrix:
@@ -152,8 +152,9 @@ class Row:
         return signs
 
 
-def _flat(array: Any, parts: int) -> Matrix:
+def _real(array: Any, parts: int) -> Any:
+    """The real numbers of an array, as they lie in memory; they are not copied unless they must be converted."""
     numbers: Any = np.asarray(array)
     if parts == 2:
         return np.ascontiguousarray(numbers, dtype=np.complex128).reshape(-1).view(np.float64)
-    return numbers.real.astype(np.float64) if np.iscomplexobj(numbers) else numbers.astype(np.float64)
+    return numbers.real if numbers.dtype.kind == "c" else numbers

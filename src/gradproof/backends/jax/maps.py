@@ -23,7 +23,7 @@ class Map:
     def __init__(self, function: Function, inputs: Row, outputs: Row, point: Vector) -> None:
         self.inputs, self.outputs, self.point = inputs, outputs, point
         self.transforms = Transforms(function, wide=inputs.is_wide)
-        self._here = inputs.build(point)
+        self._here = self.transforms.placed(inputs.build(point))
 
     def at(self, coordinates: Vector) -> Vector:
         """F there."""
