@@ -3,12 +3,13 @@
     python benchmarks/jax_sensitivity.py
     python benchmarks/jax_sensitivity.py --dtype float32 --json numbers.json
 
-The function is an elementwise sin of n standard normal numbers with a rule of custom_vjp. Its bwd is right but for one
-element, which is off by d. For each n: the smallest d that a checker catches for every seed (a seed draws the point, the
-place of the wrong element and, for `gradproof.check`, the probes), and what a right bwd costs, reverse mode only.
+The function is an elementwise sin of n standard normal numbers with a rule of custom_vjp. Its bwd is right but for
+one element, which is off by d. For each n: the smallest d that a checker catches for every seed (a seed draws the
+point, the place of the wrong element and, for `gradproof.check`, the probes), and what a right bwd costs, reverse mode
+only.
 
-Time is measured twice. With compilation: after `jax.clear_caches()`, as a check in a fresh process pays it. Without: the
-least of several runs, each less what JAX itself reports of the time it spent in tracing, lowering and compiling
+Time is measured twice. With compilation: after `jax.clear_caches()`, as a check in a fresh process pays it. Without:
+the least of several runs, each less what JAX itself reports of the time it spent in tracing, lowering and compiling
 (`jax.monitoring`); for `check_grads` that is what a second run takes, since JAX keeps what it compiled operator by
 operator. torch is not needed.
 """
