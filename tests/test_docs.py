@@ -21,6 +21,7 @@ PAGES = [
     "docs/models.md",
     "docs/kernels.md",
     "docs/torch.md",
+    "docs/jax.md",
 ]
 
 

@@ -84,7 +84,8 @@ def check_grads(
     >>> check_grads(lambda x: x * jax.lax.stop_gradient(x), (x,), order=1, modes=["rev"])
     Traceback (most recent call last):
      ...
-    AssertionError: VJP cotangent projection: Jacobian mismatch for output 0 with respect to input 0 `x`, ...
+    AssertionError: VJP cotangent projection: Jacobian mismatch for output 0 with respect to input 0 `x`,
+      2 of 4 entries differ; ...
     """
     _require_step(eps)
     wanted, tolerances = tuple(modes), _Tolerances(atol, rtol)
