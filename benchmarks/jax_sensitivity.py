@@ -35,7 +35,7 @@ import gradproof
 
 SIZES = (10**2, 10**3, 10**4, 10**5, 10**6)
 SEEDS = range(3)
-RUNS = 5
+RUNS, FRESH = 9, 3
 # The exponents of ten between which the smallest error that is caught is looked for.
 LOWEST, HIGHEST = -13, 12
 
@@ -95,10 +95,23 @@ class Cell:
     without: float
 
 
-def measure(name: str, n: int, dtype: str) -> Cell:
-    check = CHECKERS[name]
-    accepts = not any(check(Subject.draw(n, 0.0, seed, dtype)) for seed in SEEDS)
-    return Cell(name, n, smallest_caught(check, n, dtype), accepts, *timed(check, n, dtype))
+def measure(n: int, dtype: str) -> list[Cell]:
+    """All checkers in turns, so that a busy moment of the machine is nobody's alone."""
+    runs: dict[str, list[tuple[float, float]]] = {name: [] for name in CHECKERS}
+    for run in range(RUNS):
+        for name, check in CHECKERS.items():
+            runs[name].append(timed(check, Subject.draw(n, 0.0, 0, dtype), fresh=run < FRESH))
+    return [
+        Cell(
+            name,
+            n,
+            smallest_caught(check, n, dtype),
+            not any(check(Subject.draw(n, 0.0, seed, dtype)) for seed in SEEDS),
+            1e3 * min(whole for whole, _ in runs[name][:FRESH]),
+            1e3 * min(without for _, without in runs[name]),
+        )
+        for name, check in CHECKERS.items()
+    ]
 
 
 def smallest_caught(check: Callable[[Subject], bool], n: int, dtype: str) -> float | None:
@@ -116,22 +129,15 @@ def smallest_caught(check: Callable[[Subject], bool], n: int, dtype: str) -> flo
     return 3 * 10.0**low if caught(3 * 10.0**low) else 10.0**high
 
 
-def timed(check: Callable[[Subject], bool], n: int, dtype: str) -> tuple[float, float]:
-    """Milliseconds with compilation, then without."""
-    whole: list[float] = []
-    without: list[float] = []
-    for run in range(RUNS):
-        if run < 2:
-            jax.clear_caches()
-        subject = Subject.draw(n, 0.0, 0, dtype)
-        _compiling.clear()
-        started = time.perf_counter()
-        check(subject)
-        seconds = time.perf_counter() - started
-        if run < 2:
-            whole.append(seconds)
-        without.append(seconds - sum(_compiling))
-    return 1e3 * min(whole), 1e3 * min(without)
+def timed(check: Callable[[Subject], bool], subject: Subject, *, fresh: bool) -> tuple[float, float]:
+    """Seconds with compilation, and without; `fresh`: nothing is compiled yet."""
+    if fresh:
+        jax.clear_caches()
+    _compiling.clear()
+    started = time.perf_counter()
+    check(subject)
+    seconds = time.perf_counter() - started
+    return seconds, seconds - sum(_compiling)
 
 
 def table(cells: list[Cell]) -> str:
@@ -172,7 +178,7 @@ def main() -> None:
         "dtype": arguments.dtype,
     }
     print("; ".join(f"{key} {value}" for key, value in about.items()) + "\n", flush=True)
-    cells = [measure(name, n, arguments.dtype) for n in SIZES if n <= arguments.largest for name in CHECKERS]
+    cells = [cell for n in SIZES if n <= arguments.largest for cell in measure(n, arguments.dtype)]
     print(table(cells))
     if arguments.json:
         with open(arguments.json, "w", encoding="utf-8") as file:

@@ -69,12 +69,12 @@ class Model(NamedTuple):
         return 2 if is_complex(self.dtype) else 1
 
     def build(self, coordinates: Matrix, batch: tuple[int, ...] = ()) -> Any:
-        """The array with these coordinates, or a batch of such arrays. The numbers are copied."""
+        """The array with these coordinates, or a batch of such arrays; it may lie in their memory."""
         if self.parts == 2:
             pairs = np.ascontiguousarray(coordinates, dtype=np.float64)
             made = pairs.view(np.complex128).astype(self.dtype)
         else:
-            made = coordinates.astype(self.dtype)
+            made = coordinates.astype(self.dtype, copy=False)
         made = made.reshape((*batch, *self.shape))
         if self.sharding is None or batch:
             return made

@@ -96,7 +96,7 @@ def second_order(call: JaxCall, first: Made) -> Made:
     inner = _maker(call, outputs, Derivative())
     make = _derived(inner, len(inputs.models))
     function = make(False)
-    value = gradients.read(function.plain(jax.tree.map(jnp.asarray, whole.build(point)), function.constants))
+    value = gradients.read(function.plain(jax.tree.map(jnp.array, whole.build(point)), function.constants))
     capabilities: dict[type, Any] = {}
     if outputs.row.space.size == 1:
         capabilities[Pairing] = Pairing(np.arange(inputs.space.size))

@@ -116,7 +116,7 @@ class Transforms:
     def _around(self) -> AbstractContextManager[Any]:
         return in_double() if self._wide else nullcontext()
 
-    def placed(self, arrays: Arrays) -> Arrays:
+    def placed(self, arrays: Arrays) -> tuple[Any, ...]:
         """The same as arrays of JAX's own: they are handed over many times."""
         with self._around():
             return _as_arrays(tuple(arrays))
@@ -200,8 +200,8 @@ def _bound(rule: Callable[..., Any], run: Run) -> Callable[..., Any]:
 
 
 def _as_arrays(arguments: Any) -> Any:
-    """Arrays of JAX's own: user code outside of a trace may index and update them."""
-    return jax.tree.map(jnp.asarray, arguments)
+    """Copies as arrays of JAX's own: user code outside of a trace may index, update and keep them."""
+    return jax.tree.map(jnp.array, arguments)
 
 
 def _done(answer: Any) -> tuple[np.ndarray[Any, Any], ...]:
