@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import random
 import subprocess
 import sys
@@ -49,6 +50,18 @@ def test_keywords_and_none_have_places(x: Any) -> None:
     report = gradproof.check(lambda x, mask=None, *, w: x * w["a"] if mask is None else x, (x, None), {"w": {"a": x}})
     assert report.ok
     assert report.covered == ("input 0 `x`", "input 2 `w['a']`")
+
+
+def test_methods_that_are_wrapped_have_their_own_names(x: Any) -> None:
+    """As `apply` of a module of flax is."""
+
+    class Module:
+        @functools.wraps(lambda self, variables, x: None)
+        def apply(self, *args: Any) -> Any:
+            return args[0]["w"] * args[1]
+
+    report = gradproof.check(Module().apply, ({"w": x}, x), modes="reverse")
+    assert report.covered == ("input 0 `variables['w']`", "input 1 `x`")
 
 
 def test_what_is_not_differentiable_is_listed(x: Any) -> None:

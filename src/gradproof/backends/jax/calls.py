@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence, Set
+from types import MethodType
 from typing import Any, Self
 
 import jax
@@ -40,6 +41,8 @@ def _why_constant(kind: str, value: Any) -> str:
 
 def _code_of(function: Callable[..., Any]) -> Callable[..., Any]:
     unwrapped = inspect.unwrap(function)
+    if inspect.ismethod(function) and not inspect.ismethod(unwrapped):
+        unwrapped = MethodType(unwrapped, function.__self__)  # the first parameter is taken
     return unwrapped if hasattr(unwrapped, "__code__") else getattr(unwrapped, "__call__", unwrapped)  # noqa: B004
 
 
