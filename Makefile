@@ -40,6 +40,7 @@ bench: $(STAMP) ## measure against torch's and JAX's checkers
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e '.[jax]'
 	$(BIN)/python benchmarks/slow_mode.py
 	$(BIN)/python benchmarks/sensitivity.py
+	$(BIN)/python benchmarks/jax_sensitivity.py
 
 wild: $(STAMP) ## check Functions of released packages (ten minutes); writes build/wild.html
 	$(BIN)/python benchmarks/wild.py

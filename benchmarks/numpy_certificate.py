@@ -16,7 +16,7 @@ import numpy as np
 import gradproof
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-from more_garbow_hillstrom import PROBLEMS, Nonlinear  # noqa: E402 (it stands beside the tests that use it)
+from more_garbow_hillstrom import PROBLEMS, Nonlinear
 
 PLANTED = 1.2
 """The size of an error, in units of what the certificate says."""

@@ -20,8 +20,8 @@ def modules() -> list[str]:
 
 
 def load(name: str) -> ModuleType:
-    if OPTIONAL & set(name.split(".")):
-        pytest.importorskip(name.rpartition(".")[2])
+    for framework in OPTIONAL & set(name.split(".")):
+        pytest.importorskip(framework)
     return importlib.import_module(name)
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
@@ -280,6 +281,13 @@ def _not_asked(problem: Problem, options: Options, order: int) -> Iterator[str]:
             by_reason.setdefault(obstacle, []).append(name)
     for reason, names in by_reason.items():
         yield f"{', '.join(names)} ({reason})"
+
+
+def is_fatal(finding: Finding) -> bool:
+    """For doors that raise: wrong, nothing verified, or beyond the tolerance by numbers too noisy to call it wrong."""
+    if finding.status is Status.INCONCLUSIVE and finding.entries and finding.kind != "lone kink":
+        return any(entry.difference > entry.tolerance and entry.error < math.inf for entry in finding.entries)
+    return finding.status is not Status.KINK and finding.kind != "unseen"
 
 
 def explain(round_: Round) -> list[Finding]:

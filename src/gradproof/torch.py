@@ -18,7 +18,7 @@ import torch
 from torch.autograd.gradcheck import GradcheckError as TorchGradcheckError
 
 from gradproof.backends import Session, as_arguments
-from gradproof.backends.notices import notify
+from gradproof.backends.notices import NonDifferentiableWarning, UnseenWarning, notify
 from gradproof.backends.torch import jacobians
 from gradproof.backends.torch.phrases import PHRASES
 from gradproof.backends.torch.problem import LEAST_PRODUCTS
@@ -27,7 +27,7 @@ from gradproof.backends.torch.tensors.strided import StridedFunction, StridedOut
 from gradproof.core.options import Options, Strategy, spacing_of
 from gradproof.core.problem import Mode, Problem
 from gradproof.core.status import Status
-from gradproof.engine import Request, conclude, examine, explain, name_of, observers
+from gradproof.engine import Request, conclude, examine, explain, is_fatal, name_of, observers
 from gradproof.names import PropertyName
 from gradproof.properties import DEFAULT, known_properties
 from gradproof.results.finding import Finding
@@ -49,14 +49,6 @@ __all__ = [
 _DEFAULT_EPS = 1e-6
 # A function that is not repeatable gives itself away by a Jacobian mismatch; only then is it called again.
 _PROPERTIES = DEFAULT - {"repeatability", "undefined", "dtypes", "symmetry"}
-
-
-class NonDifferentiableWarning(UserWarning):
-    """The check passed at a kink or a jump, where the gradient is a valid subgradient."""
-
-
-class UnseenWarning(UserWarning):
-    """The check passed, but not every entry could be seen to within the tolerance: what could hide is said."""
 
 
 class GradcheckError(TorchGradcheckError):
@@ -128,7 +120,7 @@ def _decide(
     subject = ""
     if observers:
         options, subject = dataclasses.replace(options, certify=True), what.format(name_of(func))
-    request = Request(subject=subject, options=options, modes=options.modes, fit=_fit, decides=_is_fatal)
+    request = Request(subject=subject, options=options, modes=options.modes, fit=_fit, decides=is_fatal)
     (round_,) = rounds = examine(session, request)
     if observers:
         conclude(session, request, rounds)
@@ -137,22 +129,15 @@ def _decide(
             raise finding.cause
         if finding.status is Status.KINK:
             notify(str(finding), NonDifferentiableWarning, stacklevel=3)
-        elif finding.status is Status.INCONCLUSIVE and not _is_fatal(finding):
+        elif finding.status is Status.INCONCLUSIVE and not is_fatal(finding):
             notify(str(finding), UnseenWarning, stacklevel=3)
         elif finding.property == "undefined" and finding.mode is Mode.REVERSE:
             notify(_UNDEFINED_BY_DEFAULT, stacklevel=3)
-    fatal = [finding for finding in round_.findings if _is_fatal(finding)]
+    fatal = [finding for finding in round_.findings if is_fatal(finding)]
     if fatal and raise_exception:
         reasons = list(dict.fromkeys([*explain(round_), *fatal]))
         raise GradcheckError("\n".join(map(_told, reasons)), reasons, name_of(func)) from fatal[0].cause
     return not fatal
-
-
-def _is_fatal(finding: Finding) -> bool:
-    """Wrong, nothing verified, or beyond torch's tolerance by numbers too noisy to call it wrong."""
-    if finding.status is Status.INCONCLUSIVE and finding.entries and finding.kind != "lone kink":
-        return any(entry.difference > entry.tolerance and entry.error < math.inf for entry in finding.entries)
-    return finding.status is not Status.KINK and finding.kind != "unseen"
 
 
 def _fit(problem: Problem, options: Options) -> Options:

@@ -136,7 +136,7 @@ def as_arguments(inputs: Any) -> tuple[Any, ...]:
     return (inputs,)
 
 
-_BACKENDS = {"torch": "gradproof.backends.torch"}
+_BACKENDS = {"torch": "gradproof.backends.torch", "jax": "gradproof.backends.jax"}
 
 
 def find_dtype(dtype: Any) -> Any:
@@ -152,7 +152,7 @@ def find_dtype(dtype: Any) -> Any:
 def _imported() -> Iterator[Backend]:
     """The backends whose framework is imported already."""
     for framework, module in _BACKENDS.items():
-        if framework in sys.modules:
+        if sys.modules.get(framework) is not None:
             backend: Any = importlib.import_module(module)
             yield backend
 
@@ -185,7 +185,7 @@ def find_backend(func: Callable[..., Any], arguments: Sequence[Any], keywords: M
     kinds = ", ".join(sorted({type(value).__name__ for value in values[1:]})) or "no arguments"
     raise TypeError(
         f"gradproof.check found nothing to differentiate among its inputs ({kinds}): "
-        "pass at least one torch.Tensor that requires a gradient, or with a function of NumPy arrays its derivative: "
+        "pass at least one torch.Tensor that requires a gradient, an array of JAX, or with a function of NumPy arrays its derivative: "
         "grad=, jac=, vjp= or jvp="
     )
 

@@ -84,14 +84,14 @@ class Call:
 
     def _nest(self) -> None:
         whole = (*self.arguments, *self.keywords.values())
-        self.origins = [i for i, value in enumerate(whole) for _ in _flatten(value)[0]]
-        for value in _flatten(whole)[0]:
+        self.origins = [i for i, value in enumerate(whole) for _ in self._flatten(value)[0]]
+        for value in self._flatten(whole)[0]:
             if not isinstance(value, self.arrays.types) and self._holds_gradients(value):
                 raise ValueError(
                     f"an input of type {type(value).__name__} holds arrays that need a gradient, but cannot be "
                     "taken apart and put together again: pass them in a tuple, list or dict"
                 )
-        self.flat, self._spec = _flatten(whole)  # not the dictionary itself: its keys would be sorted
+        self.flat, self._spec = self._flatten(whole)  # not the dictionary itself: its keys would be sorted
 
     def _holds_gradients(self, value: Any) -> bool:
         return any(map(self.arrays.needs_gradient, flatten_outputs(value, self.arrays.types)))
@@ -148,9 +148,25 @@ class Call:
         flat = [replaced.get(i, value) for i, value in enumerate(self.flat[: self._count])]
         if self._spec is None:
             return flat, {}
-        values: Any = _trees().tree_unflatten(self._spec, flat)
+        values: Any = self._unflatten(self._spec, flat)
         count = len(self.arguments)
         return values[:count], dict(zip(self.keywords, values[count:], strict=True))
+
+    # containers: a framework with trees of its own brings these three
+
+    def _flatten(self, tree: Any) -> tuple[list[Any], Any]:
+        """The values in nested containers, None among them, and how to put them together again."""
+        leaves, spec = _trees().tree_flatten(tree, none_is_leaf=True)
+        return leaves, spec
+
+    def _unflatten(self, spec: Any, leaves: Sequence[Any]) -> Any:
+        """The containers with these values."""
+        return _trees().tree_unflatten(spec, leaves)
+
+    def _places(self, spec: Any) -> list[Callable[[str], str]]:
+        """For each value in a row of arguments: its name, from that of its argument (`state['h'][0]`)."""
+        accessors: Any = _trees().treespec_accessors(spec)
+        return [accessor[1:].codify if len(accessor) > 1 else str for accessor in accessors]
 
     # names
 
@@ -162,8 +178,7 @@ class Call:
         names = [parameters[origin] for origin in self.origins[: self._count]]
         if self._spec is None:
             return names
-        accessors = _trees().treespec_accessors(self._spec)
-        return [_join(name, accessor[1:]) for name, accessor in zip(names, accessors, strict=True)]
+        return [place(name) if name else "" for name, place in zip(names, self._places(self._spec), strict=True)]
 
     def label(self, position: int) -> str:
         """What reports call a flat value."""
@@ -178,16 +193,6 @@ def _trees() -> Any:
     import optree
 
     return optree
-
-
-def _flatten(tree: Any) -> tuple[list[Any], Any]:
-    leaves, spec = _trees().tree_flatten(tree, none_is_leaf=True)
-    return leaves, spec
-
-
-def _join(name: str, path: Any) -> str:
-    """The name of a value inside an argument: `state['h'][0]`."""
-    return path.codify(name) if path and name else name
 
 
 def parameter_names(function: Callable[..., Any], arrays: Arrays) -> tuple[str, ...]:

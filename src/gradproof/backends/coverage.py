@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from gradproof.backends.calls import Call
 
+C = TypeVar("C", bound=Call)
 
-def select(call: Call, wrt: Sequence[str | int]) -> Call:
+
+def select(call: C, wrt: Sequence[str | int]) -> C:
     """The call differentiated only with respect to these: names or patterns of inputs and parameters, numbers of
     inputs.
     """

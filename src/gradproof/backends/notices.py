@@ -5,6 +5,14 @@ from __future__ import annotations
 import warnings
 
 
+class NonDifferentiableWarning(UserWarning):
+    """The check passed at a kink or a jump, where the gradient is a valid subgradient."""
+
+
+class UnseenWarning(UserWarning):
+    """The check passed, but not every entry could be seen to within the tolerance: what could hide is said."""
+
+
 def notify(message: str, category: type[Warning] = UserWarning, stacklevel: int = 1) -> None:
     """Warn. Where all warnings are errors (`python -W error`) it is only shown: it is no error of the function.
 

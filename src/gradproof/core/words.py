@@ -9,7 +9,8 @@ can be told in their own terms what to change, brings `Words` of its own with ea
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +36,10 @@ class Words:
     lost: str = "a gradient is lost (None, zeros, or not stored)"
     """The likely cause where a derivative is zero and should not be."""
     nondeterministic: str = "if this noise is expected, allow it with nondet_tol"
+
+    lacking: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Why there is no capability of a name, where the framework's users have a reason of their own to hear; nothing:
+    there is no question."""
 
     def probe(self, reverse: bool) -> str:
         """What a derivative is applied to."""

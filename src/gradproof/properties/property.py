@@ -58,7 +58,9 @@ class Property:
         if not self._in(problem.modes):
             missing = [str(mode) for mode in self.modes if mode not in problem.modes]
             return f"it needs {' and '.join(missing)}"
-        return LACKING[self.needs] if self.needs is not None and self.needs not in problem.capabilities else ""
+        if self.needs is None or self.needs in problem.capabilities:
+            return ""
+        return problem.words.lacking.get(self.needs.__name__, LACKING[self.needs])
 
     def _in(self, modes: tuple[Mode, ...]) -> bool:
         """Whether these modes suffice."""

@@ -1,0 +1,59 @@
+"""The float64 twin of a low-precision function.
+
+float32 and below are too coarse to difference well. Where the function runs inside `jax.enable_x64` on float64 copies
+of its arrays, constants included, and computes the same there, its numerical side is evaluated there, at the very same
+point: the low-precision numbers are float64 numbers too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from gradproof.backends.jax.maps import Map
+from gradproof.backends.jax.transforms import Function
+from gradproof.backends.twins import APART, REACH, REACH_IN_EPS, is_coarse, same_change, same_function
+from gradproof.core.precision import HALF_OR_LESS, WIDEST_FORMAT
+from gradproof.core.types import Vector
+
+Make = Callable[[bool], Function]
+"""Makes the function under test, of double-precision arrays if told so."""
+
+
+class Twin:
+    """A twin, and its value at the point."""
+
+    def __init__(self, wide: Map, value: Vector, inside: float) -> None:
+        self.map, self.value, self.inside = wide, value, inside
+
+
+def find_twin(make: Make, low: Map, value: Vector, *, draws: bool) -> Twin | None:
+    """The twin of a low-precision map with this value, if there is one that computes the same function.
+
+    `draws`: the function draws random numbers. They are others in double precision: in float32 the values would tell,
+    in half they would not.
+    """
+    eps = max(low.inputs.space.coarsest_eps, low.outputs.space.coarsest_eps)
+    if (low.inputs.is_wide and low.outputs.is_wide) or eps > WIDEST_FORMAT or (draws and eps > HALF_OR_LESS):
+        return None
+    try:
+        wide = Map(make(True), low.inputs.widened(), low.outputs.widened(), low.point)
+        here = wide.at(low.point)
+        is_one = _is_same(low, wide, value, here, eps)
+    except Exception:  # whatever it raises in another precision: it does not run there
+        return None
+    return Twin(wide, here, eps) if is_one else None
+
+
+def _is_same(low: Map, wide: Map, value: Vector, here: Vector, eps: float) -> bool:
+    point, blocks = low.point, low.outputs.space.blocks
+    if not all(same_function(here[block.slice], value[block.slice], eps) for block in blocks):
+        return False
+    moved = point + max(REACH, REACH_IN_EPS * eps) * np.abs(point)
+    low.inputs.space.round_in_place(moved)
+    fine, coarse = wide.at(moved) - here, low.at(moved) - value
+    if not all(same_change(fine[b.slice], coarse[b.slice], value[b.slice], eps) for b in blocks):
+        return False
+    there = wide.at(point * (1.0 - APART))
+    return not any(is_coarse(there[block.slice], here[block.slice]) for block in blocks)
