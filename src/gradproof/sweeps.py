@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gradproof.api import check
-from gradproof.backends import Variation, Varied, as_arguments, find_backend, find_dtype
+from gradproof.backends import Backend, Variation, Varied, as_arguments, dtypes_of_frameworks, find_backend
 from gradproof.core.capabilities import MemoryLayout
 from gradproof.engine import name_of
 from gradproof.results.report import Report
@@ -131,12 +131,8 @@ def sweep_cases(
     sizes = _sizes_around(block) if shapes is None else list(shapes)
     if not sizes:
         raise ValueError("shapes is empty: there is nothing to sweep over")
-    kinds = [None] if dtypes is None else [find_dtype(dtype) for dtype in dtypes]
-    if not kinds:
-        raise ValueError("dtypes is empty: name some, or leave it out for what make_inputs makes")
     middle = sizes[(len(sizes) - 1) // 2]
-    arguments = _made(make_inputs, middle, kinds[0])
-    backend = find_backend(func, arguments, {})
+    kinds, arguments, backend = _understood(func, make_inputs, middle, dtypes)
     labels = backend.tested_labels(func, arguments)
     layouts = [each for each in _named_layouts(strides) if each in _all_of(backend.memory_layouts(arguments))]
     gradients = _subsets(len(labels)) if some_gradients else []
@@ -201,6 +197,29 @@ def _name(shape: Any, variation: Variation, labels: Sequence[str]) -> str:
     if variation.gradients is not None:
         parts.append(f"gradient of {' and '.join(labels[k] for k in variation.gradients)} only")
     return ", ".join(parts)
+
+
+def _understood(
+    func: Callable[..., Any], make_inputs: Callable[..., Any], shape: Any, dtypes: Iterable[Any] | None
+) -> tuple[list[Any], tuple[Any, ...], Backend]:
+    """The dtypes, inputs of the first one, and their backend: names of dtypes may be those of several frameworks."""
+    if dtypes is None:
+        arguments = _made(make_inputs, shape, None)
+        return [None], arguments, find_backend(func, arguments, {})
+    named = list(dtypes)
+    if not named:
+        raise ValueError("dtypes is empty: name some, or leave it out for what make_inputs makes")
+    failed: Exception | None = None
+    for kinds in dtypes_of_frameworks(named):
+        try:
+            arguments = _made(make_inputs, shape, kinds[0])
+            backend = find_backend(func, arguments, {})
+        except Exception as error:  # a dtype of another framework than make_inputs is of
+            failed = failed or error
+            continue
+        if not isinstance(named[0], str) or backend.dtype_of(named[0]) == kinds[0]:
+            return kinds, arguments, backend
+    raise failed or ValueError(f"make_inputs makes no arrays of a framework that knows {named}")
 
 
 def _made(make_inputs: Callable[..., Any], shape: Any, dtype: Any) -> tuple[Any, ...]:

@@ -139,14 +139,21 @@ def as_arguments(inputs: Any) -> tuple[Any, ...]:
 _BACKENDS = {"torch": "gradproof.backends.torch", "jax": "gradproof.backends.jax"}
 
 
-def find_dtype(dtype: Any) -> Any:
-    """A framework's dtype as it is, and for a name the dtype of a framework that is imported already."""
-    if not isinstance(dtype, str):
-        return dtype
-    found = [backend.dtype_of(dtype) for backend in _imported()]
-    if not any(each is not None for each in found):
-        raise ValueError(f"unknown dtype {dtype!r}: give one of your framework's, or its name")
-    return next(each for each in found if each is not None)
+def dtypes_of_frameworks(dtypes: Sequence[Any]) -> Iterator[list[Any]]:
+    """Dtypes with names looked up in each framework that is imported already and knows all of them."""
+    if not any(isinstance(dtype, str) for dtype in dtypes):
+        yield list(dtypes)
+        return
+    unknown = ""
+    for backend in _imported():
+        found = [backend.dtype_of(dtype) if isinstance(dtype, str) else dtype for dtype in dtypes]
+        if all(each is not None for each in found):
+            unknown = "none"
+            yield found
+        elif not unknown:
+            unknown = next(str(dtype) for dtype, each in zip(dtypes, found, strict=True) if each is None)
+    if unknown != "none":
+        raise ValueError(f"unknown dtype {unknown!r}: give one of your framework's, or its name")
 
 
 def _imported() -> Iterator[Backend]:
@@ -185,8 +192,8 @@ def find_backend(func: Callable[..., Any], arguments: Sequence[Any], keywords: M
     kinds = ", ".join(sorted({type(value).__name__ for value in values[1:]})) or "no arguments"
     raise TypeError(
         f"gradproof.check found nothing to differentiate among its inputs ({kinds}): "
-        "pass at least one torch.Tensor that requires a gradient, an array of JAX, or with a function of NumPy arrays its derivative: "
-        "grad=, jac=, vjp= or jvp="
+        "pass at least one torch.Tensor that requires a gradient, or an array of JAX, or with a function of NumPy "
+        "arrays its derivative: grad=, jac=, vjp= or jvp="
     )
 
 
