@@ -117,6 +117,10 @@ class Call:
         flat = [replaced.get(i, value) for i, value in enumerate(self.flat)]
         return self._copy(arguments=tuple(arguments), keywords=dict(keywords), flat=flat)
 
+    def calling(self, function: Callable[..., Any]) -> Self:
+        """The same call of another function."""
+        return self._copy(function=function)
+
     def _copy(self, **changed: Any) -> Self:
         copy = object.__new__(type(self))
         copy.__dict__.update(self.__dict__, **changed)

@@ -36,11 +36,14 @@ def uncovered(
     function: Callable[..., Any], outputs: Sequence[torch.Tensor], known: Sequence[torch.Tensor]
 ) -> tuple[str, ...]:
     """The tensors that a gradient of the outputs would reach, and that are not known, in words."""
-    reached = [tensor for tensor in _reached(outputs, known) if not any(tensor is each for each in known)]
-    if not reached:
-        return ()
-    names = {id(tensor): name for name, tensor in reversed([*_named(function, "", _DEPTH)])}
-    return tuple(f"{_label(tensor, names.get(id(tensor)))} (only a closure reaches it)" for tensor in reached)
+    others = [tensor for tensor in reached(outputs, known) if not any(tensor is each for each in known)]
+    names = names_around(function) if others else {}
+    return tuple(f"{_label(tensor, names.get(id(tensor)))} (only a closure reaches it)" for tensor in others)
+
+
+def names_around(function: Callable[..., Any]) -> dict[int, str]:
+    """What a function calls the tensors that it reads from around itself, by their id."""
+    return {id(tensor): name for name, tensor in reversed([*_named(function, "", _DEPTH)])}
 
 
 def _label(tensor: torch.Tensor, name: str | None) -> str:
@@ -48,7 +51,7 @@ def _label(tensor: torch.Tensor, name: str | None) -> str:
     return f"a {kind} of shape {tuple(tensor.shape)}" if name is None else f"{kind} `{name}`"
 
 
-def _reached(outputs: Sequence[torch.Tensor], known: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+def reached(outputs: Sequence[torch.Tensor], known: Sequence[torch.Tensor]) -> list[torch.Tensor]:
     """The tensors in which the graph of the outputs ends. What is known may have a history; it is not followed."""
     seen: set[Any] = {tensor.grad_fn for tensor in known if tensor.grad_fn is not None}
     waiting = [tensor.grad_fn for tensor in outputs if tensor.grad_fn is not None and tensor.grad_fn not in seen]

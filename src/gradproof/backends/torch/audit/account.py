@@ -1,0 +1,160 @@
+"""How much of the whole model's deviation each operation explains.
+
+Along a direction u of all leaves and a cotangent v of all outputs, the whole deviates by <v, J_num u> - <vjp(v), u>.
+At an operation, let t be how its inputs and outputs move along u (by differences of the recorded values), and g the
+gradients at them in the model's own backward. Where the operation is right, <g_out, t_out> = <g_in, t_in>; the
+difference is its contribution, and the contributions of all operations add up to that, to first order. Where an input
+moves that no gradient goes to, something cut the graph before: what its gradient would have been times its movement is
+the contribution of that cut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import torch
+
+from gradproof.backends.torch.audit.operation import Given, Operation, Replay
+from gradproof.backends.torch.audit.run import Leaf, Recording, Sides
+from gradproof.backends.torch.tensors.coordinates import resolution
+
+# A deviation of this many units of round-off of the products that it is the difference of is one.
+_SIGNIFICANT = 256.0
+# What the central differences leave.
+_NUMERICAL = 1e-7
+
+
+@dataclass(slots=True)
+class Account:
+    """The deviation of the whole along one probe, and the contributions to it by number of operation."""
+
+    deviation: float
+    significant: float
+    """Deviations below this are round-off."""
+    contributions: dict[int, float] = field(default_factory=dict[int, float])
+    cuts: dict[int, float] = field(default_factory=dict[int, float])
+    """Operations after which the graph goes no further although their outputs move, and what is lost there."""
+    unknown: list[int] = field(default_factory=list[int])
+    """Operations whose contribution could not be told."""
+    outside: dict[int, float] = field(default_factory=dict[int, float])
+    """Operations with an input that moves, and that no recorded operation made: what is lost there."""
+
+    def share(self, number: int) -> float | None:
+        """The part of the deviation that an operation explains; None where there is none to explain."""
+        if abs(self.deviation) <= self.significant:
+            return None
+        total = self.contributions.get(number, 0.0) + self.cuts.get(number, 0.0) + self.outside.get(number, 0.0)
+        return total / self.deviation
+
+    def stands_out(self, number: int) -> bool:
+        """Whether an operation contributes more than round-off."""
+        parts = (self.contributions, self.cuts, self.outside)
+        return sum(abs(part.get(number, 0.0)) for part in parts) > self.significant
+
+
+def account(recording: Recording, sides: Sides, leaves: Sequence[Leaf]) -> Account | None:
+    """The account of a recorded run; None where the model is made of other operations a step aside, or has no graph."""
+    backward = recording.backward
+    runs = sides.run() if backward is not None else None
+    if runs is None or backward is None:
+        return None
+    ahead, behind, step = runs
+    if ahead.calls != recording.calls:
+        return None
+    left = [
+        _inner(v, _moved(a, b, step))
+        for v, a, b in zip(recording.cotangents, ahead.returned, behind.returned, strict=True)
+    ]
+    right = [_inner(g, t) for g, t in zip(backward.leaves, sides.moved, strict=True)]
+    eps = max([resolution(o.dtype) for o in recording.outputs] + [resolution(leaf.tensor.dtype) for leaf in leaves])
+    size = max(sum(map(abs, left)), sum(map(abs, right)))
+    made = Account(sum(left) - sum(right), (_SIGNIFICANT * eps + _NUMERICAL) * size)
+    there, back = ({operation.call: operation for operation in run.operations} for run in (ahead, behind))
+    for operation in recording.operations:
+        _enter(made, recording, operation, (there[operation.call], back[operation.call], step))
+    return made
+
+
+_Movement = tuple[Operation, Operation, float]
+
+
+def _enter(made: Account, recording: Recording, operation: Operation, movement: _Movement) -> None:
+    backward = recording.backward
+    assert backward is not None
+    if not backward.ran(operation):
+        return
+    ahead, behind, step = movement
+    arriving = backward.arriving(operation)
+    outputs = zip(arriving, ahead.outputs, behind.outputs, strict=False)
+    contribution = sum(_inner(g, _moved(a, b, step)) for g, a, b in outputs)
+    moved = {i: _moved(ahead.leaves[i], behind.leaves[i], step) for i, _ in operation.inputs}
+    cut = [i for i, given in operation.inputs if not given.requires_grad and bool(moved[i].any())]
+    handed_on = backward.handed_on(operation)
+    alone = gradients_alone(operation, arriving, cut) if cut or handed_on is None else {}
+    if alone is None:
+        made.unknown.append(operation.number)
+        return
+    if handed_on is None:
+        contribution -= sum(_inner(alone.get(i), moved[i]) for i in operation.tested)
+    else:
+        by_edge = {given.edge: i for i, given in operation.inputs if given.edge is not None}
+        contribution -= sum(_inner(gradient, moved[by_edge[edge]]) for edge, gradient in handed_on.items())
+    for i in cut:
+        lost = _inner(alone.get(i), moved[i])
+        contribution -= lost
+        source = _source_of_cut(operation.leaves[i], recording.operations)
+        part = made.outside if source is None else made.cuts
+        number = operation.number if source is None else source
+        part[number] = part.get(number, 0.0) + lost
+    made.contributions[operation.number] = contribution
+
+
+def gradients_alone(
+    operation: Operation, arriving: Sequence[torch.Tensor | None], also: Sequence[int] = ()
+) -> dict[int, torch.Tensor | None] | None:
+    """What the operation, called again alone, hands on for the same gradients, by position; None: it cannot be."""
+    positions = sorted({*operation.tested, *also})
+    replay = Replay(operation, positions)
+    inputs = replay.inputs()
+    try:
+        outputs = replay(*inputs)
+        pairs = [(o, g) for o, g in zip(outputs, arriving, strict=False) if g is not None and o.requires_grad]
+        if not pairs:
+            return dict.fromkeys(positions)
+        found = torch.autograd.grad([o for o, _ in pairs], inputs, [g for _, g in pairs], allow_unused=True)
+    except Exception:  # whatever it raises alone: nothing is known then
+        return None
+    return dict(zip(positions, found, strict=True))
+
+
+def _source_of_cut(given: Given, operations: Sequence[Operation]) -> int | None:
+    """The operation that a gradient reaches no more, though it would have had some to hand on."""
+    waiting, seen = [given.producer], set[int | None]()
+    sources: list[int] = []
+    while waiting:
+        number = waiting.pop()
+        if number is None or number in seen:
+            continue
+        seen.add(number)
+        operation = operations[number]
+        if operation.tested:
+            sources.append(number)
+        else:
+            waiting += [each.producer for _, each in operation.inputs]
+    return max(sources, default=None)
+
+
+def _moved(ahead: Given, behind: Given, step: float) -> torch.Tensor:
+    a, b = ahead.value, behind.value
+    dtype = torch.complex128 if a.is_complex() else torch.float64
+    return (a.to(dtype) - b.to(dtype)) / (2 * step)
+
+
+def _inner(gradient: torch.Tensor | None, moved: torch.Tensor) -> float:
+    """The real inner product, for gradients in torch's convention."""
+    if gradient is None or gradient.shape != moved.shape:
+        return 0.0
+    gradient = gradient.to_dense() if gradient.layout is not torch.strided else gradient
+    dtype = torch.complex128 if gradient.is_complex() or moved.is_complex() else torch.float64
+    return float((gradient.to(dtype).conj() * moved.to(dtype)).real.sum())

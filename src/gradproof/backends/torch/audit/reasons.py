@@ -1,0 +1,89 @@
+"""Why an operation gave a value that is no number: the known reasons, by what went in.
+
+What is told of each, and the remedy, is in `gradproof.render.audit_words`.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+
+from gradproof.backends.torch.audit.operation import Operation
+
+Values = tuple[tuple[str, float], ...]
+
+_DIVISIONS = ("div", "true_divide", "__truediv__", "__rtruediv__", "__rdiv__", "reciprocal", "divide", "fmod")
+_LOGARITHMS = ("log", "log2", "log10", "log1p", "logit", "xlogy", "nll_loss", "binary_cross_entropy")
+_EXPONENTIALS = ("exp", "exp2", "expm1", "sinh", "cosh", "logsumexp")
+_ROOTS = ("sqrt", "rsqrt")
+_POWERS = ("pow", "__pow__", "__rpow__", "float_power")
+_INVERSES = ("acos", "asin", "arccos", "arcsin", "atanh", "acosh", "erfinv")
+_SOFTMAXES = ("softmax", "log_softmax", "scaled_dot_product_attention", "multi_head_attention_forward")
+_SPREADS = ("std", "var", "std_mean", "var_mean")
+_DISTANCES = ("norm", "vector_norm", "linalg_norm", "linalg_vector_norm", "cdist", "dist", "pairwise_distance")
+_HALVES = {torch.float16, torch.bfloat16}
+
+
+def _stem(name: str) -> str:
+    """The name without the mark of an operation in place."""
+    return name if name.startswith("__") else name.rstrip("_")
+
+
+def reason_forward(operation: Operation, value: float, values: Values, element: tuple[int, ...]) -> str:
+    """The reason, by a word that `REASONS` explains; nothing where none is known."""
+    name, numbers = _stem(operation.name), [number for _, number in values]
+    numbers += [
+        float(leaf) for leaf in operation.leaves if isinstance(leaf, (int, float)) and not isinstance(leaf, bool)
+    ]
+    infinite_in = any(not bool(torch.isfinite(given.value).all()) for _, given in operation.inputs)
+    if name in _SOFTMAXES:
+        return "masked row" if infinite_in or _has_mask(operation) else "overflow"
+    if infinite_in and math.isnan(value):
+        return "zero times infinity" if 0.0 in numbers else "infinity minus infinity"
+    if name in _DIVISIONS and 0.0 in numbers:
+        return "division by zero"
+    if name in _LOGARITHMS:
+        return "logarithm of zero" if math.isinf(value) else "logarithm of a negative number"
+    if name in _ROOTS:
+        return "root of a negative number" if math.isnan(value) else "division by zero"
+    if name in _POWERS:
+        return "power of zero" if math.isinf(value) and 0.0 in numbers else "power of a negative number"
+    if name in _INVERSES:
+        return "outside of the domain"
+    if name in _SPREADS:
+        return "spread of one"
+    if name == "mean" and math.isnan(value):
+        return "mean of nothing"
+    if math.isinf(value):
+        if any(given.value.dtype in _HALVES for given in operation.outputs):
+            return "overflow in half"
+        return "overflow of an exponential" if name in _EXPONENTIALS else "overflow"
+    return ""
+
+
+def _has_mask(operation: Operation) -> bool:
+    """Whether a mask went in: of booleans, or with infinities."""
+    tensors = [leaf.value for leaf in operation.leaves if hasattr(leaf, "value")]
+    return any(each.dtype is torch.bool for each in tensors)
+
+
+def reason_backward(operation: Operation, position: int, element: tuple[int, ...], values: Values) -> str:
+    """The same for a gradient: the derivative is infinite here, or an infinite one is multiplied by zero."""
+    name = _stem(operation.name)
+    arriving = [number for label, number in values if label.startswith("gradient")]
+    if 0.0 in arriving:
+        return "branch not taken"
+    if name in (*_ROOTS, *_POWERS):
+        return "infinite derivative of a root"
+    if name in (*_LOGARITHMS, *_DIVISIONS):
+        return "infinite derivative at zero"
+    if name in _INVERSES:
+        return "infinite derivative at the end of the domain"
+    if name in (*_DISTANCES, *_SPREADS, "atan2", "arctan2"):
+        return "no direction at zero"
+    if name in _SOFTMAXES:
+        return "masked row"
+    if any(given.value.dtype in _HALVES for _, given in operation.inputs):
+        return "overflow in half"
+    return "overflow" if any(math.isfinite(number) and abs(number) > 1e30 for _, number in values) else ""
