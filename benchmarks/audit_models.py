@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
@@ -53,6 +53,18 @@ class Fused(torch.autograd.Function):
         return of_x, of_rows[0] if ctx.bug == "broadcast" else of_rows.sum(0), None, None
 
 
+class Decoy(torch.autograd.Function):
+    """Another operation written by hand, beside the one that may be spoiled: it is right."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        return 2 * x
+
+    @staticmethod
+    def backward(ctx: Any, *cotangents: Tensor) -> Tensor:
+        return 2 * cotangents[0]
+
+
 fused = Fused.apply  # as users do: bound when the module is imported
 
 
@@ -65,15 +77,117 @@ class Hand(nn.Module):
         self.formula, self.bug = formula, bug
 
     def forward(self, x: Tensor) -> Tensor:
+        if self.bug in TRAPS:
+            return TRAPS[self.bug].formula(x)
         if self.bug == "stale":
             buffer = x * 1.0
             y = fused(buffer, self.weight, self.formula, self.bug)
             with torch.no_grad():
                 buffer.mul_(0.5)  # the next user of the buffer
-            return y
+            return Decoy.apply(y)
         y = fused(x, self.weight, self.formula, self.bug)
         branch = 0.3 * x * x
-        return y + (branch.detach() if self.bug == "detached" else branch)
+        return Decoy.apply(y) + (branch.detach() if self.bug == "detached" else branch)
+
+
+class Trap(NamedTuple):
+    """A value or a gradient that is no number: by which operation, in which phase, and where."""
+
+    formula: Callable[[Tensor], Tensor]
+    operation: str
+    phase: str = "FORWARD"
+    element: Callable[[tuple[int, ...]], tuple[int, ...]] = lambda shape: tuple(n - 1 for n in shape)
+    reason: str = ""
+
+
+def at_the_end(x: Tensor, value: float) -> Tensor:
+    """The same with another number in the last element."""
+    where = torch.zeros(x.shape, dtype=x.dtype)
+    where.view(-1)[-1] = 1
+    return x * (1 - where) + value * where
+
+
+class Inverse(torch.autograd.Function):
+    """1 / (x + 1), by hand; its backward divides by x."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        ctx.save_for_backward(x)
+        return 1 / (x + 1)
+
+    @staticmethod
+    def backward(ctx: Any, *cotangents: Tensor) -> Tensor:
+        (x,) = ctx.saved_tensors
+        return -cotangents[0] * x / (x * (x + 1) ** 2)
+
+
+def masked_row(x: Tensor) -> Tensor:
+    mask = torch.zeros(x.shape, dtype=torch.bool)
+    mask[-1] = True
+    return torch.softmax(x.masked_fill(mask, -math.inf), -1)
+
+
+def half_square(x: Tensor) -> Tensor:
+    return at_the_end(x, 300.0).half().square().to(x.dtype)
+
+
+def root_or_zero(x: Tensor) -> Tensor:
+    z = at_the_end(x.abs() + 0.1, 0.0)
+    return torch.where(z > 0, z.sqrt(), torch.zeros_like(z))
+
+
+def log_or_zero(x: Tensor) -> Tensor:
+    z = at_the_end(x.abs() + 0.1, 0.0)
+    return torch.where(z > 0, z.log(), torch.zeros_like(z))
+
+
+def unit_rows(x: Tensor) -> Tensor:
+    rows = torch.cat([x[:-1], torch.zeros_like(x[-1:]) * x[-1:]])
+    return rows / (rows.square().sum(-1, keepdim=True).sqrt() + 1e-3)
+
+
+def first_of_last(shape: tuple[int, ...]) -> tuple[int, ...]:
+    return (shape[0] - 1, *(0 for _ in shape[1:]))
+
+
+def start(shape: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(0 for _ in shape)
+
+
+TRAPS: dict[str, Trap] = {
+    "log of zero": Trap(lambda x: at_the_end(x.abs() + 0.1, 0.0).log(), "log", reason="logarithm of zero"),
+    "division by zero": Trap(lambda x: x / at_the_end(x, 0.0), "div", reason="division by zero"),
+    "root below zero": Trap(
+        lambda x: at_the_end(x.abs(), -1e-6).sqrt(), "sqrt", reason="root of a negative number"
+    ),
+    "masked row": Trap(masked_row, "softmax", element=first_of_last, reason="masked row"),
+    "exponential": Trap(lambda x: at_the_end(x, 1e4).exp(), "exp", reason="overflow of an exponential"),
+    "half": Trap(half_square, "square", reason="overflow in half"),
+    "power below zero": Trap(
+        lambda x: at_the_end(x.abs(), -0.5) ** 0.5, "pow", reason="power of a negative number"
+    ),
+    "arc cosine": Trap(lambda x: at_the_end(x.tanh(), 1.001).acos(), "acos", reason="outside of the domain"),
+    "deviation of one": Trap(lambda x: x + x[:1].std(0), "std", element=start, reason="spread of one"),
+    "infinity minus infinity": Trap(
+        lambda x: at_the_end(x, 1e4).exp() - at_the_end(x, 1e4).exp(), "exp", reason="overflow of an exponential"
+    ),
+    "root in where": Trap(root_or_zero, "sqrt", "BACKWARD", reason="branch not taken"),
+    "log in where": Trap(log_or_zero, "log", "BACKWARD", reason="branch not taken"),
+    "root at zero": Trap(
+        lambda x: at_the_end(x.abs() + 0.1, 0.0).sqrt(), "sqrt", "BACKWARD", reason="infinite derivative of a root"
+    ),
+    "arc cosine at one": Trap(
+        lambda x: at_the_end(x.tanh(), -1.0).acos(),
+        "acos",
+        "BACKWARD",
+        reason="infinite derivative at the end of the domain",
+    ),
+    "length of nothing": Trap(
+        unit_rows, "sqrt", "BACKWARD", lambda s: (s[0] - 1, *(0 for _ in s[1:])), reason="branch not taken"
+    ),
+    "function by hand": Trap(lambda x: Inverse.apply(at_the_end(x, 0.0)), "Inverse", "BACKWARD"),
+}
+"""Origins of values that are no numbers, to be planted in place of the operation written by hand."""
 
 
 class Residual(nn.Module):
@@ -299,6 +413,24 @@ def build(name: str, bug: str, dtype: torch.dtype, seed: int = 0) -> tuple[nn.Mo
     model, inputs = MODELS[name](bug)
     cast = tuple(x.to(dtype).requires_grad_() if x.is_floating_point() else x for x in inputs)
     return model.to(dtype), cast
+
+
+def trapped(name: str) -> str:
+    """The model in which an origin is planted; the real ones in turn."""
+    real = [model for model in MODELS if model != "complex network"]
+    return real[[*TRAPS].index(name) % len(real)]
+
+
+def is_origin(report: Any, name: str) -> bool:
+    """Whether the operation, the element and the reason of a planted origin are named."""
+    trap = TRAPS[name]
+    for origin in report.origins:
+        operation = report.operations[origin.operation]
+        shape = torch.Size(eval(operation.outputs[0].partition("[")[2].rstrip("]") + ","))
+        if origin.phase.name == trap.phase:
+            named = operation.name == trap.operation and origin.element == trap.element(tuple(shape))
+            return named and origin.reason == trap.reason
+    return False
 
 
 def is_named(report: Any, bug: str) -> bool:

@@ -78,7 +78,7 @@ class _Audit:
         is_sound = recording.raised is None and not origins
         account = self._session.account(self._seed) if is_sound else None
         whole = self._whole() if is_sound else None
-        if recording.raised is None:
+        if is_sound:
             self._compare_with_alone()
         self._check_operations(self._wanted(whole, account) if not origins else [], account)
         self._name_what_is_not_wrong(account)

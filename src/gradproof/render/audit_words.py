@@ -60,7 +60,8 @@ REASONS: dict[str, tuple[str, str]] = {
     ),
     "overflow": ("an overflow", "scale the numbers down before, or compute in logarithms"),
     "branch not taken": (
-        "zero times an infinite derivative: torch.where or a mask hides this element's value but not its derivative",
+        "zero times an infinite derivative: what hides the value here (torch.where, a mask, a factor of zero) does not "
+        "hide the derivative",
         "make the argument harmless before the operation: f(torch.where(mask, x, 1.0)), then torch.where around it too",
     ),
     "infinite derivative of a root": (

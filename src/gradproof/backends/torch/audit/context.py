@@ -50,9 +50,12 @@ def departure(recording: Recording, operation: Operation) -> Departure | None:
         like = operation.leaves[positions[0]].value
         mine = _dense(handed_on.get(edge), like)
         other = sum((_dense(alone[i], like) for i in positions), torch.zeros_like(mine))
-        far = (mine - other).abs()
-        allowed = _ROUND_OFF * resolution(like.dtype) * float(torch.maximum(mine.abs().max(), other.abs().max()))
-        if like.numel() and not bool((far <= allowed).all()):
+        same = (mine == other) | (mine.isnan() & other.isnan())
+        far = torch.where(same, 0.0, (mine - other).abs())
+        sizes = torch.cat([mine.abs().flatten(), other.abs().flatten()])
+        largest = float(sizes[torch.isfinite(sizes)].amax()) if bool(torch.isfinite(sizes).any()) else 0.0
+        allowed = _ROUND_OFF * resolution(like.dtype) * largest
+        if not bool((far <= allowed).all()):
             worst = int(torch.nan_to_num(far, nan=torch.inf).argmax())
             element = tuple(int(k) for k in torch.unravel_index(torch.tensor(worst), like.shape))
             values = float(mine.flatten()[worst].real), float(other.flatten()[worst].real)
