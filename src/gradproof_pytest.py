@@ -19,6 +19,7 @@ import pytest
 
 if TYPE_CHECKING:
     from gradproof import Report
+    from gradproof.results.audit import AuditReport
 
 _CHECKERS = ("gradcheck", "gradgradcheck")
 _KEY = "gradproof"
@@ -54,6 +55,23 @@ def pytest_configure(config: pytest.Config) -> None:
 def gradproof() -> Callable[..., Report]:
     """`gradproof(func, inputs, ...)` is `gradproof.check`, and the test fails unless the verdict is PASS."""
     return _check_and_assert
+
+
+@pytest.fixture
+def gradproof_audit() -> Callable[..., AuditReport]:
+    """`gradproof_audit(model, inputs, ...)` is `gradproof.torch.audit`, and the test fails unless it passes."""
+    return _audit_and_assert
+
+
+def _audit_and_assert(
+    model: Callable[..., Any], inputs: Any, kwargs: Mapping[str, Any] | None = None, **options: Any
+) -> AuditReport:
+    __tracebackhide__ = True
+    from gradproof.torch import audit
+
+    report = audit(model, inputs, kwargs, **options)
+    report.raise_for_failure()
+    return report
 
 
 def _check_and_assert(

@@ -14,15 +14,20 @@ from typing import Annotated, Any
 import typer
 
 from gradproof.api import check
+from gradproof.render.audit import show as show_audit
+from gradproof.render.audit_json import is_audit, load_audit
 from gradproof.render.html import overall, write_html
 from gradproof.render.json import dump_run, load_run
 from gradproof.render.terminal import show as show_report
 from gradproof.render.text import printable, summary
+from gradproof.results.audit import AuditReport
 from gradproof.results.report import Report, Verdict
 from gradproof.targets import Case, TargetError, find_cases
 
 EXIT_CODES = {Verdict.PASS: 0, Verdict.FAIL: 1, Verdict.INCONCLUSIVE: 3}
 _USAGE = 2
+# Exit codes, the worst last.
+_WORST = (0, 3, 1)
 
 app = typer.Typer(
     help="Is this hand-written derivative right, and if not, which element is wrong?",
@@ -80,15 +85,47 @@ def check_command(
     _deliver(reports, json, html)
 
 
+@app.command("audit")
+def audit_command(
+    target: Annotated[str, typer.Argument(help="module:target or file.py:target; without a target, every case_*.")],
+    json: Json = None,
+    html: Html = None,
+    deep: Annotated[bool, typer.Option("--deep", help="Check every operation, also if the whole passes.")] = False,
+    seconds: Annotated[float | None, typer.Option(help="Budget of each audit.")] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the probes.")] = 0,
+) -> None:
+    """Which operation of a model is wrong, and where does a NaN come from? Takes the same cases as check."""
+    try:
+        cases = find_cases(target)
+        from gradproof.torch import audit
+    except TargetError as error:
+        _refuse(str(error))
+    except ImportError as error:
+        _refuse(f"an audit needs {error.name}: pip install 'gradproof[torch]'")
+    if len(cases) > 1 and (json is not None or html is not None):
+        _refuse(f"{target} has {len(cases)} cases: a file holds one audit, so name one of them")
+    reports: list[AuditReport] = []
+    for case in cases:
+        try:
+            reports.append(audit(case.func, case.inputs, case.kwargs, deep=deep, budget=seconds, seed=seed))
+        except (TypeError, ValueError) as error:
+            _refuse(f"{case.name}: {error}")
+    _deliver_audits([(case.name, report) for case, report in zip(cases, reports, strict=True)], json, html)
+
+
 @app.command("show")
 def show_command(
     path: Annotated[Path, typer.Argument(help="A JSON report.", exists=True, dir_okay=False)],
     json: Json = None,
     html: Html = None,
 ) -> None:
-    """Show a report that was saved as JSON."""
+    """Show a report or an audit that was saved as JSON."""
+    text = path.read_text(encoding="utf-8")
     try:
-        reports = load_run(path.read_text(encoding="utf-8"))
+        if is_audit(text):
+            audit = load_audit(text)
+            _deliver_audits([(audit.subject, audit)], json, html)
+        reports = load_run(text)
     except ValueError as error:
         _refuse(f"{path}: {error}")
     _deliver(reports, json, html)
@@ -145,6 +182,26 @@ def _deliver(reports: Sequence[tuple[str, Report]], json: str | None, html: Path
             _refuse(str(error))
         typer.echo(f"HTML report: {html}", err=json == "-")
     raise typer.Exit(EXIT_CODES[overall([report for _, report in reports])])
+
+
+def _deliver_audits(reports: Sequence[tuple[str, AuditReport]], json: str | None, html: Path | None) -> typing.NoReturn:
+    """The same for audits; of several, all are printed."""
+    if json == "-":
+        sys.stdout.write(reports[0][1].to_json())
+    else:
+        for name, report in reports:
+            if len(reports) > 1:
+                typer.echo(f"── {printable(name)}")
+            show_audit(report)
+    try:
+        if json is not None and json != "-":
+            Path(json).write_text(reports[0][1].to_json(), encoding="utf-8")
+        if html is not None:
+            reports[0][1].to_html(html)
+            typer.echo(f"HTML report: {html}", err=json == "-")
+    except (ImportError, OSError) as error:
+        _refuse(f"the report could not be written: {error}")
+    raise typer.Exit(max((EXIT_CODES[report.verdict] for _, report in reports), key=_WORST.index))
 
 
 def _print(reports: Sequence[tuple[str, Report]]) -> None:
