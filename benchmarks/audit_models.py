@@ -157,15 +157,11 @@ def start(shape: tuple[int, ...]) -> tuple[int, ...]:
 TRAPS: dict[str, Trap] = {
     "log of zero": Trap(lambda x: at_the_end(x.abs() + 0.1, 0.0).log(), "log", reason="logarithm of zero"),
     "division by zero": Trap(lambda x: x / at_the_end(x, 0.0), "div", reason="division by zero"),
-    "root below zero": Trap(
-        lambda x: at_the_end(x.abs(), -1e-6).sqrt(), "sqrt", reason="root of a negative number"
-    ),
+    "root below zero": Trap(lambda x: at_the_end(x.abs(), -1e-6).sqrt(), "sqrt", reason="root of a negative number"),
     "masked row": Trap(masked_row, "softmax", element=first_of_last, reason="masked row"),
     "exponential": Trap(lambda x: at_the_end(x, 1e4).exp(), "exp", reason="overflow of an exponential"),
     "half": Trap(half_square, "square", reason="overflow in half"),
-    "power below zero": Trap(
-        lambda x: at_the_end(x.abs(), -0.5) ** 0.5, "pow", reason="power of a negative number"
-    ),
+    "power below zero": Trap(lambda x: at_the_end(x.abs(), -0.5) ** 0.5, "pow", reason="power of a negative number"),
     "arc cosine": Trap(lambda x: at_the_end(x.tanh(), 1.001).acos(), "acos", reason="outside of the domain"),
     "deviation of one": Trap(lambda x: x + x[:1].std(0), "std", element=start, reason="spread of one"),
     "infinity minus infinity": Trap(

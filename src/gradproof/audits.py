@@ -69,7 +69,6 @@ class _Audit:
         self._findings: dict[int, list[Finding]] = {}
         self._reports: dict[int, Report] = {}
         self._unchecked: dict[int, str] = {}
-        self._notices: list[Notice] = []
         self._notes: list[str] = []
 
     def report(self) -> AuditReport:
@@ -81,15 +80,14 @@ class _Audit:
         if is_sound:
             self._compare_with_alone()
         self._check_operations(self._wanted(whole, account) if not origins else [], account)
-        self._name_what_is_not_wrong(account)
         complete = all(
             self._status(operation) is not None for operation in recording.operations if operation.differentiable
         )
         return AuditReport(
             subject=name_of(self._model),
             whole=whole,
-            operations=tuple(self._audited(operation, account) for operation in recording.operations),
-            notices=tuple(self._notices),
+            operations=tuple(self._audited(operation, whole, account) for operation in recording.operations),
+            notices=tuple(self._named(whole, account)),
             origins=tuple(map(_origin, origins)),
             raised=recording.raised,
             raised_in=recording.raised_in,
@@ -156,9 +154,9 @@ class _Audit:
             for operation in operations:
                 other = first[operation.key]
                 report = self._reports.get(other.number)
-                if other is not operation and report is not None and report.ok and account is not None:
-                    if account.stands_out(operation.number):
-                        self._check(operation)
+                is_another = other is not operation and report is not None and report.ok
+                if is_another and account is not None and account.stands_out(operation.number):
+                    self._check(operation)
 
     def _check(self, operation: Operation) -> None:
         left = None if self._budget is None else self._budget - (time.perf_counter() - self._started)
@@ -212,31 +210,42 @@ class _Audit:
 
     # what else is named
 
-    def _name_what_is_not_wrong(self, account: Account | None) -> None:
-        recording, operations = self._recording, self._recording.operations
-        if recording.raised_in == "backward" and (saver := overwritten(operations)) is not None:
-            writer = overwriting(operations, saver)
-            self._notices.append(Notice(kind=NoticeKind.OVERWRITTEN, operation=saver.number, by=writer))
-        for number, found in self._findings.items():
-            writer = overwriting(operations, operations[number]) if found else None
-            if writer is not None:
-                self._notices.append(Notice(kind=NoticeKind.OVERWRITTEN, operation=number, by=writer))
-        if account is not None:
-            for number in sorted({*account.cuts, *account.outside}):
-                if account.stands_out(number):
-                    self._notices.append(Notice(kind=NoticeKind.CUT, operation=number))
-        if recording.backward is not None and recording.raised is None:
-            self._notices += [Notice(kind=NoticeKind.NO_GRADIENT, parameter=name) for name in self._without_gradient()]
-            for operation in operations:
-                flat = saturated(recording, operation)
-                if flat is not None:
-                    self._notices.append(
-                        Notice(kind=NoticeKind.SATURATED, operation=flat.number, count=flat.zero, total=flat.total)
-                    )
+    def _named(self, whole: Report | None, account: Account | None) -> Iterator[Notice]:
+        """What is named without being wrong."""
+        operations = self._recording.operations
+        yield from self._overwritten()
+        for number in sorted({*account.cuts, *account.outside}) if account is not None else ():
+            if account is not None and account.stands_out(number):
+                yield Notice(kind=NoticeKind.CUT, operation=number)
+        for operation in operations:
+            if self._is_harmless(operation, whole, account) and operation.number in self._reports:
+                yield Notice(kind=NoticeKind.ALONE, operation=operation.number)
+        if self._recording.backward is not None and self._recording.raised is None:
+            yield from (Notice(kind=NoticeKind.NO_GRADIENT, parameter=name) for name in self._without_gradient())
+            for flat in filter(None, (saturated(self._recording, operation) for operation in operations)):
+                yield Notice(kind=NoticeKind.SATURATED, operation=flat.number, count=flat.zero, total=flat.total)
         for number, report in self._reports.items():
-            count = sum(finding.wrong for finding in report.findings if finding.status is Status.KINK)
-            if any(finding.status is Status.KINK for finding in report.findings):
-                self._notices.append(Notice(kind=NoticeKind.KINK, operation=number, count=count, total=report.entries))
+            kinks = [finding for finding in report.findings if finding.status is Status.KINK]
+            if kinks:
+                count = sum(finding.wrong for finding in kinks)
+                yield Notice(kind=NoticeKind.KINK, operation=number, count=count, total=report.entries)
+
+    def _overwritten(self) -> Iterator[Notice]:
+        """Writes to what was saved: such as torch refuses, and such as show in another gradient."""
+        operations = self._recording.operations
+        saver = overwritten(operations) if self._recording.raised_in == "backward" else None
+        for operation in (operations[number] for number in self._findings) if saver is None else (saver,):
+            writer = overwriting(operations, operation)
+            if writer is not None:
+                yield Notice(kind=NoticeKind.OVERWRITTEN, operation=operation.number, by=writer)
+
+    def _is_harmless(self, operation: Operation, whole: Report | None, account: Account | None) -> bool:
+        """Wrong by itself, in a whole that passes, of which it explains nothing."""
+        if whole is None or not whole.ok or account is None or self._findings.get(operation.number):
+            return False
+        alone = self._status(operation) in (Status.WRONG, Status.RAISED)
+        known = operation.number in account.contributions
+        return alone and known and not account.stands_out(operation.number)
 
     def _without_gradient(self) -> Iterator[str]:
         backward = self._recording.backward
@@ -273,7 +282,7 @@ class _Audit:
             return None
         return max([finding.status for finding in report.findings], key=lambda each: each.rank, default=Status.RIGHT)
 
-    def _audited(self, operation: Operation, account: Account | None) -> AuditedOperation:
+    def _audited(self, operation: Operation, whole: Report | None, account: Account | None) -> AuditedOperation:
         first, report = self._report_of(operation)
         cuts = account is not None and any(
             abs(part.get(operation.number, 0.0)) > account.significant for part in (account.cuts, account.outside)
@@ -294,6 +303,7 @@ class _Audit:
             unchecked=self._unchecked.get(first, ""),
             share=account.share(operation.number) if account else None,
             cuts=cuts,
+            harmless=self._is_harmless(operation, whole, account),
             findings=tuple(self._findings.get(operation.number, ())),
             report=report if first == operation.number else None,
         )

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, TextIO
 
-from gradproof.render.audit_words import told_notice, told_origin, told_share
+from gradproof.render.audit_words import told_notice, told_origin, told_share, told_shares
 from gradproof.render.terminal import STYLES
 from gradproof.render.text import Line, Span, aligned, number, printable
 from gradproof.results.audit import AuditedOperation, AuditReport
@@ -68,7 +68,7 @@ def lines(report: AuditReport) -> Iterator[Line]:
             yield (Span(f"            {text}", "cause" if text.startswith("remedy") else ""),)
     guilty = report.guilty
     if guilty is not None and not report.origins:
-        yield from _guilty(guilty)
+        yield from _guilty(report, guilty)
     yield from _table(report.blamed)
     if report.notices:
         yield ()
@@ -89,14 +89,14 @@ def _raised(report: AuditReport) -> Iterator[Line]:
             yield Span("  at        ", "label"), Span(printable(report.raised_at))
 
 
-def _guilty(operation: AuditedOperation) -> Iterator[Line]:
+def _guilty(report: AuditReport, operation: AuditedOperation) -> Iterator[Line]:
     yield Span("  guilty    ", "label"), Span(printable(operation.path), "place"), Span(f"  ({operation.kind})")
     if operation.line:
         yield Span("  called    ", "label"), Span(printable(operation.line))
     if operation.definition:
         yield Span("  backward  ", "label"), Span(printable(operation.definition))
-    if share := told_share(operation):
-        yield Span("  explains  ", "label"), Span(f"{share} of the deviation of the whole model")
+    if share := told_shares(report, operation):
+        yield Span("  explains  ", "label"), Span(share)
     finding = foremost(operation)
     if finding is None:
         text = "no gradient goes back through it, though its result changes" if operation.cuts else "it stands out"

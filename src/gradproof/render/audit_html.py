@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from gradproof.render.audit import counted, foremost, meaning
-from gradproof.render.audit_words import told_notice, told_origin, told_share
+from gradproof.render.audit_words import told_notice, told_origin, told_share, told_shares
 from gradproof.render.text import number, number_or_nan, numeric_of, printable
 from gradproof.results.audit import AuditedOperation, AuditReport
 
@@ -84,6 +84,7 @@ def render(report: AuditReport) -> str:
         finding=foremost(report.guilty) if report.guilty is not None else None,
         origins=[told_origin(report, origin) for origin in report.origins],
         notices=[told_notice(report, notice) for notice in report.notices],
+        shares=told_shares(report, report.guilty) if report.guilty is not None else "",
         counted=counted(report),
         statuses=list(dict.fromkeys(operation.word for operation in report.operations if operation.word)),
         tree=tree_of(report),

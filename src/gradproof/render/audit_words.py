@@ -139,6 +139,10 @@ def told_notice(report: AuditReport, notice: Notice) -> str:
             f"{at(notice.by)} writes in place to what {at(notice.operation)} saved for its backward"
         ),
         NoticeKind.NO_GRADIENT: lambda: f"parameter `{notice.parameter}` receives no gradient",
+        NoticeKind.ALONE: lambda: (
+            f"{at(notice.operation)} is wrong by itself, but explains nothing of what this model does: it takes for "
+            "granted what holds here, or what is wrong cancels"
+        ),
         NoticeKind.KINK: lambda: f"{at(notice.operation)} is evaluated at a kink: its gradient there is a choice",
         NoticeKind.SATURATED: lambda: (
             f"{at(notice.operation)} is saturated: {notice.count} of {notice.total} elements hand on a gradient of "
@@ -151,3 +155,13 @@ def told_notice(report: AuditReport, notice: Notice) -> str:
 def told_share(operation: AuditedOperation) -> str:
     """The part of the deviation that an operation explains."""
     return "" if operation.share is None else f"{100 * operation.share:.3g} %"
+
+
+def told_shares(report: AuditReport, operation: AuditedOperation) -> str:
+    """The same in a sentence, with its other calls where there are some."""
+    share, together = told_share(operation), report.share_of_calls(operation)
+    calls = sum(each.first == operation.first for each in report.operations)
+    if not share or together is None:
+        return share
+    others = f"; its {calls} calls together {100 * together:.3g} %" if calls > 1 else ""
+    return f"{share} of the deviation of the whole model{others}"

@@ -25,7 +25,8 @@ class AuditedOperation:
     `kind` says who wrote its derivative. `first` is the number of the first call with the same operation, shapes,
     dtypes and options: that one was checked for all of them, unless this one was looked at by itself. `status` is None
     where it was not checked; `unchecked` says why. `share` is the part of the whole model's deviation that it explains;
-    None where the whole does not deviate. `cuts` says that no gradient goes on from here although the values do.
+    None where the whole does not deviate. `harmless` says that it is wrong by itself, and yet the whole passes and it
+    explains nothing: for instance, a solve that takes its matrix for symmetric, in a model where it is. `cuts` says that no gradient goes on from here although the values do.
     """
 
     number: int
@@ -43,6 +44,7 @@ class AuditedOperation:
     unchecked: str = ""
     share: float | None = None
     cuts: bool = False
+    harmless: bool = False
     findings: tuple[Finding, ...] = ()
     report: Report | None = None
 
@@ -53,7 +55,7 @@ class AuditedOperation:
 
     @property
     def is_wrong(self) -> bool:
-        return self.status in (Status.WRONG, Status.RAISED)
+        return self.status in (Status.WRONG, Status.RAISED) and not self.harmless
 
     @property
     def rank(self) -> int:
@@ -62,11 +64,13 @@ class AuditedOperation:
             return 0
         if self.cuts:
             return 1
-        return 2 if self.status is Status.INCONCLUSIVE else 3
+        return 2 if self.harmless or self.status is Status.INCONCLUSIVE else 3
 
     @property
     def word(self) -> str:
         """Its status in a table."""
+        if self.harmless:
+            return "WRONG ALONE"
         if self.status is not None and not (self.cuts and not self.is_wrong):
             return self.status.name
         return "CUTS" if self.cuts else "NOT CHECKED" if self.differentiable else ""
@@ -78,6 +82,7 @@ class NoticeKind(enum.Enum):
     CUT = "cuts the graph"
     OVERWRITTEN = "overwrites what was saved"
     NO_GRADIENT = "receives no gradient"
+    ALONE = "is wrong by itself"
     KINK = "is evaluated at a kink"
     SATURATED = "hands on a gradient of exactly zero"
 
@@ -198,6 +203,12 @@ class AuditReport:
     def guilty(self) -> AuditedOperation | None:
         """The first of these where the verdict is FAIL."""
         return self.blamed[0] if self.verdict is Verdict.FAIL and self.blamed else None
+
+    def share_of_calls(self, operation: AuditedOperation) -> float | None:
+        """The part of the deviation that all calls equal to this one explain together."""
+        if operation.share is None:
+            return None
+        return sum(each.share or 0.0 for each in self.operations if each.first == operation.first)
 
     def raise_for_failure(self) -> None:
         """Raise `AuditFailedError`, a `CheckFailedError`, unless the verdict is PASS."""

@@ -10,6 +10,8 @@ the contribution of that cut.
 
 from __future__ import annotations
 
+import difflib
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -19,10 +21,12 @@ from gradproof.backends.torch.audit.operation import Given, Operation, Replay
 from gradproof.backends.torch.audit.run import Leaf, Recording, Sides
 from gradproof.backends.torch.tensors.coordinates import resolution
 
-# A deviation of this many units of round-off of the products that it is the difference of is one.
-_SIGNIFICANT = 256.0
+# A deviation of this many units of round-off, of the products that it is a sum of taken together, is one.
+_SIGNIFICANT = 64.0
 # What the central differences leave.
 _NUMERICAL = 1e-7
+# Runs of which this share of the calls is the same are made of the same operations, but for casts.
+_ALIKE = 0.8
 
 
 @dataclass(slots=True)
@@ -60,20 +64,35 @@ def account(recording: Recording, sides: Sides, leaves: Sequence[Leaf]) -> Accou
     if runs is None or backward is None:
         return None
     ahead, behind, step = runs
-    if ahead.calls != recording.calls:
+    same = _aligned(recording.calls, ahead.calls)
+    if same is None or len(ahead.returned) != len(recording.cotangents):
         return None
-    left = [
-        _inner(v, _moved(a, b, step))
-        for v, a, b in zip(recording.cotangents, ahead.returned, behind.returned, strict=True)
-    ]
-    right = [_inner(g, t) for g, t in zip(backward.leaves, sides.moved, strict=True)]
+    outputs = zip(recording.cotangents, ahead.returned, behind.returned, strict=True)
+    left = [(v, _moved(a, b, step)) for v, a, b in outputs]
+    right = list(zip(backward.leaves, sides.moved, strict=True))
     eps = max([resolution(o.dtype) for o in recording.outputs] + [resolution(leaf.tensor.dtype) for leaf in leaves])
-    size = max(sum(map(abs, left)), sum(map(abs, right)))
-    made = Account(sum(left) - sum(right), (_SIGNIFICANT * eps + _NUMERICAL) * size)
+    size = math.sqrt(sum(_size(g, t) for g, t in (*left, *right)))
+    deviation = sum(_inner(g, t) for g, t in left) - sum(_inner(g, t) for g, t in right)
+    made = Account(deviation, (_SIGNIFICANT * eps + _NUMERICAL) * size)
     there, back = ({operation.call: operation for operation in run.operations} for run in (ahead, behind))
     for operation in recording.operations:
-        _enter(made, recording, operation, (there[operation.call], back[operation.call], step))
+        call = same.get(operation.call)
+        one, other = (None, None) if call is None else (there.get(call), back.get(call))
+        if one is not None and other is not None:
+            _enter(made, recording, operation, (one, other, step))
+        elif backward.ran(operation):
+            made.unknown.append(operation.number)
     return made
+
+
+def _aligned(calls: Sequence[str], others: Sequence[str]) -> dict[int, int] | None:
+    """For each call of one run the same of another; in double precision some casts are left out."""
+    if calls == others:
+        return {k: k for k in range(len(calls))}
+    matcher = difflib.SequenceMatcher(None, calls, others, autojunk=False)
+    if matcher.ratio() < _ALIKE:
+        return None
+    return {a + k: b + k for a, b, size in matcher.get_matching_blocks() for k in range(size)}
 
 
 _Movement = tuple[Operation, Operation, float]
@@ -153,8 +172,17 @@ def _moved(ahead: Given, behind: Given, step: float) -> torch.Tensor:
 
 def _inner(gradient: torch.Tensor | None, moved: torch.Tensor) -> float:
     """The real inner product, for gradients in torch's convention."""
+    return float(_products(gradient, moved).sum())
+
+
+def _size(gradient: torch.Tensor | None, moved: torch.Tensor) -> float:
+    """The sum of the squares of its terms."""
+    return float(_products(gradient, moved).square().sum())
+
+
+def _products(gradient: torch.Tensor | None, moved: torch.Tensor) -> torch.Tensor:
     if gradient is None or gradient.shape != moved.shape:
-        return 0.0
-    gradient = gradient.to_dense() if gradient.layout is not torch.strided else gradient
+        return torch.zeros((), dtype=torch.float64)
+    gradient = gradient.detach().to_dense() if gradient.layout is not torch.strided else gradient.detach()
     dtype = torch.complex128 if gradient.is_complex() or moved.is_complex() else torch.float64
-    return float((gradient.to(dtype).conj() * moved.to(dtype)).real.sum())
+    return (gradient.to(dtype).conj() * moved.to(dtype)).real

@@ -40,7 +40,9 @@ class Given(NamedTuple):
     producer: int | None
     """The number of the operation that it came from; None: from outside."""
     name: str = ""
-    """That of a parameter."""
+    """That of a leaf."""
+    source: torch.Tensor | None = None
+    """The tensor itself, of a leaf: a Function may read it past its arguments too."""
 
 
 class Random(NamedTuple):
@@ -145,8 +147,20 @@ class Replay:
         self.parameter_names = tuple(names[i] if i < len(names) else "" for i in self.positions)
 
     def inputs(self) -> tuple[torch.Tensor, ...]:
-        """Copies of what went in, each a leaf that requires a gradient."""
-        return tuple(self.operation.leaves[i].value.detach().clone().requires_grad_() for i in self.positions)
+        """What went in: the leaves of the model themselves, and copies of all else, each a leaf that wants a gradient.
+
+        A leaf that goes in twice is a copy the second time.
+        """
+        seen: set[int] = set()
+        inputs: list[torch.Tensor] = []
+        for i in self.positions:
+            source = self.operation.leaves[i].source
+            if source is None or id(source) in seen or not source.requires_grad or source.grad_fn is not None:
+                inputs.append(self.operation.leaves[i].value.detach().clone().requires_grad_())
+            else:
+                seen.add(id(source))
+                inputs.append(source)
+        return tuple(inputs)
 
     def __call__(self, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
         operation = self.operation

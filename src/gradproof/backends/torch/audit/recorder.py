@@ -164,6 +164,7 @@ class Recorder(TorchFunctionMode):
             memory,
             self._producer(tensor, memory),
             self._names.get(id(tensor), ""),
+            tensor if id(tensor) in self._names else None,
         )
 
     def _copy(self, tensor: torch.Tensor) -> torch.Tensor:

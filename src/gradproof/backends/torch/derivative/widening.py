@@ -62,7 +62,7 @@ class Widening(TorchFunctionMode):
         given = [self.widened(value) for value in args]
         if func in _CASTS and given:
             self._meet(_CASTS[func])
-            return given[0]
+            return given[0].to(wide(_CASTS[func]))  # itself, unless it holds integers
         named = {name: self.widened(value) for name, value in kwargs.items()} if kwargs else {}
         with self._without_autocast():
             return self.widened(func(*given, **named))
