@@ -1,7 +1,7 @@
 """Twelve small models of different families, each with one operation written by hand that can be spoiled in five ways.
 
-Used by `benchmarks/audit.py` and by the tests. Every model has one `Hand` layer, whose `Fused` is an autograd.Function of
-an activation (or activations, along a loop) and a weight that is broadcast over it:
+Used by `benchmarks/audit.py` and by the tests. Every model has one `Hand` layer, whose `Fused` is an autograd.Function
+of an activation and a weight that is broadcast over it; some call it several times:
 
 - `factor`: the gradient of the activation is 5 % too large,
 - `broadcast`: the gradient of the weight is that of the first row instead of the sum over all,

@@ -1,4 +1,4 @@
-"""The demonstration, `gradproof demo`: which backward of a model is wrong, and where? It writes build/demo.html."""
+"""The demonstration, `gradproof demo`: which operation of a model has a wrong backward? It writes build/demo.html."""
 
 from __future__ import annotations
 

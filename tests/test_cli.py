@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -215,17 +216,17 @@ def test_what_is_no_report_is_refused(tmp_path: Path) -> None:
     assert run("show", tmp_path / "missing.json").exit_code == 2
 
 
-def test_the_demonstration_finds_the_mistake_and_says_so_in_five_lines(tmp_path: Path) -> None:
+def test_the_demonstration_names_the_operation_and_says_so_first(tmp_path: Path) -> None:
     done = run("demo", "--html", tmp_path / "deep" / "demo.html")
     assert done.exit_code == 0, done.output
-    verdict, wrong, numeric, analytic, cause = done.stdout.splitlines()[:5]
-    assert verdict.startswith("FAIL")
-    assert "with respect to input 0 `x`, element [" in wrong
-    assert numeric.split()[0] == "numeric"
-    assert analytic.split()[0] == "analytic"
-    assert cause == "  cause     no simple pattern, but `gain`, `weight`, `bias` are right: look where only `x` passes"
-    assert "FOUND: the wrong backward is in rms_norm." in done.stdout
-    assert "the last 2 of 6 indices along axis 1 of output 0" in done.stdout
+    verdict, guilty, called, backward = done.stdout.splitlines()[:4]
+    assert verdict.startswith("FAIL: Transformer")
+    assert re.fullmatch(r"  guilty    layers\.[01]\.norm[12]\.RmsNorm  \(autograd\.Function\)", guilty)
+    assert re.search(r"demo\.py:\d+$", called)
+    assert re.search(r"demo\.py:\d+$", backward)
+    assert "its 4 calls together 100 %" in done.stdout
+    assert "wrong only at the last 2 of 6 indices along axis 2 of output 0" in done.stdout
+    assert re.search(r"\nFOUND: layers\.[01]\.norm[12]\.RmsNorm is to blame\.", done.stdout)
     assert f"HTML report: {tmp_path / 'deep' / 'demo.html'}" in done.stdout
     assert (tmp_path / "deep" / "demo.html").stat().st_size > 10_000
 

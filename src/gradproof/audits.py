@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -310,7 +310,7 @@ class _Audit:
 
 
 @contextmanager
-def _unobserved() -> Iterator[None]:
+def _unobserved() -> Generator[None]:
     """Reports of single operations are part of the audit, not of a test run."""
     before = observers[:]
     observers.clear()
@@ -338,5 +338,5 @@ def _origin(found: NonFinite) -> Origin:
         target=found.target,
         values=found.values,
         reason=found.reason,
-        count=found.count,
+        count=found.elements,
     )

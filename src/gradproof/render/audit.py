@@ -97,7 +97,7 @@ def _guilty(report: AuditReport, operation: AuditedOperation) -> Iterator[Line]:
         yield Span("  backward  ", "label"), Span(printable(operation.definition))
     if share := told_shares(report, operation):
         yield Span("  explains  ", "label"), Span(share)
-    finding = foremost(operation)
+    finding = foremost(report, operation)
     if finding is None:
         text = "no gradient goes back through it, though its result changes" if operation.cuts else "it stands out"
         yield Span("  cause     ", "label"), Span(text, "cause")
@@ -114,10 +114,11 @@ def _guilty(report: AuditReport, operation: AuditedOperation) -> Iterator[Line]:
         yield Span("  cause     ", "label"), Span(printable(finding.hint), "cause")
 
 
-def foremost(operation: AuditedOperation) -> Finding | None:
-    """The finding of an operation to read first."""
-    own = operation.findings or (operation.report.findings if operation.report is not None else ())
-    return own[0] if own else None
+def foremost(report: AuditReport, operation: AuditedOperation) -> Finding | None:
+    """The finding of an operation to read first; of the call that was checked for it, where that is another one."""
+    checked = report.operations[operation.first].report
+    found = operation.findings or (checked.findings if checked is not None else ())
+    return found[0] if found else None
 
 
 def _table(blamed: Sequence[AuditedOperation]) -> Iterator[Line]:

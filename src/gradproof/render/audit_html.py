@@ -81,7 +81,7 @@ def render(report: AuditReport) -> str:
         report=report,
         meaning=meaning(report),
         guilty=None if report.origins else report.guilty,
-        finding=foremost(report.guilty) if report.guilty is not None else None,
+        finding=foremost(report, report.guilty) if report.guilty is not None else None,
         origins=[told_origin(report, origin) for origin in report.origins],
         notices=[told_notice(report, notice) for notice in report.notices],
         shares=told_shares(report, report.guilty) if report.guilty is not None else "",

@@ -43,7 +43,7 @@ REASONS: dict[str, tuple[str, str]] = {
     "mean of nothing": ("the mean of no elements", "leave empty groups out, or divide by a count that is at least 1"),
     "masked row": (
         "a softmax over a row that is masked throughout",
-        "leave one position of each row unmasked, or mask with torch.finfo(dtype).min and multiply the row by zero after",
+        "leave one position of each row unmasked, or mask with torch.finfo(dtype).min and set the row to zero after",
     ),
     "zero times infinity": ("zero times infinity", "keep the infinity from arising: replace it before the product"),
     "infinity minus infinity": (

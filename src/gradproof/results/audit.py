@@ -26,7 +26,8 @@ class AuditedOperation:
     dtypes and options: that one was checked for all of them, unless this one was looked at by itself. `status` is None
     where it was not checked; `unchecked` says why. `share` is the part of the whole model's deviation that it explains;
     None where the whole does not deviate. `harmless` says that it is wrong by itself, and yet the whole passes and it
-    explains nothing: for instance, a solve that takes its matrix for symmetric, in a model where it is. `cuts` says that no gradient goes on from here although the values do.
+    explains nothing: for instance, a solve that takes its matrix for symmetric, in a model where it is. `cuts` says
+    that no gradient goes on from here although the values do.
     """
 
     number: int

@@ -397,3 +397,12 @@ def put_back_buffers(module: torch.nn.Module, kept: Mapping[str, torch.Tensor | 
         setattr(module, name, None)
     for name, buffer in kept.items():
         setattr(module, name, buffer)
+
+
+# transforms
+
+
+def inside_a_transform() -> bool:
+    """Whether tensors are those of a transform (vmap, grad, jvp), which cannot be copied out of it."""
+    active = getattr(_torch._C, "_are_functorch_transforms_active", None)
+    return active is not None and bool(active())

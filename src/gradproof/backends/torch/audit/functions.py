@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import threading
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Any
 
@@ -38,7 +38,7 @@ class _Template:
 
 
 @contextmanager
-def watching(watcher: Watcher) -> Iterator[None]:
+def watching(watcher: Watcher) -> Generator[None]:
     """While inside, calls of `apply` in this thread go to the watcher."""
     before = getattr(_watchers, "current", None)
     _watchers.current = watcher

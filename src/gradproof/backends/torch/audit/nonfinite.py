@@ -1,7 +1,7 @@
 """Where a value stops being a number: the first operation whose finite inputs give one that is none.
 
-Infinities may be meant: masks are made of them. So nothing is looked for unless the result or a gradient of the whole is
-not finite, and then only among the operations that it came through. An operation that makes an infinity of finite
+Infinities may be meant: masks are made of them. So nothing is looked for unless the result or a gradient of the whole
+is not finite, and then only among the operations that it came through. An operation that makes an infinity of finite
 numbers is an origin unless it was given the infinity as a constant; one that makes a NaN of infinities is an origin if
 those were constants, for instance a softmax of a row that is masked throughout.
 """
@@ -31,7 +31,8 @@ class NonFinite(NamedTuple):
     target: str
     values: tuple[tuple[str, float], ...]
     reason: str
-    count: int
+    elements: int
+    """How many there are."""
 
 
 def nonfinite(recording: Recording) -> list[NonFinite]:
@@ -109,7 +110,7 @@ def _made(operation: Operation, operations: Sequence[Operation]) -> NonFinite | 
         if is_origin:
             value, element, count = _first(given.value, nan=makes_nan)
             values = _values_at(operation, element, tuple(given.value.shape))
-            reason = reason_forward(operation, value, values, element)
+            reason = reason_forward(operation, value, values)
             target = f"output {k}" if len(operation.outputs) > 1 else "output"
             return NonFinite("forward", operation.number, value, element, target, values, reason, count)
     return None
@@ -190,7 +191,7 @@ def _backward(recording: Recording, backward: Backward) -> list[NonFinite]:
                 continue
             value, element, count = _first(gradient)
             values = _values_backward(operation, element, tuple(gradient.shape), arriving)
-            reason = reason_backward(operation, position, element, values)
+            reason = reason_backward(operation, values)
             target = label(operation, position)
             return [NonFinite("backward", number, value, element, target, values, reason, count)]
     return []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -14,6 +14,7 @@ import torch
 from torch.nn.modules import module as _modules
 
 _OURS = str(Path(__file__).parents[3])
+_DEMO = str(Path(_OURS) / "demo.py")  # a user like any other
 _TORCH = str(Path(torch.__file__).parent)
 
 
@@ -34,7 +35,7 @@ class ModulePaths:
         return self._stack[-1] if self._stack else ""
 
     @contextmanager
-    def followed(self) -> Iterator[None]:
+    def followed(self) -> Generator[None]:
         """While inside, `current` is known."""
         before = _modules.register_module_forward_pre_hook(self._enter)
         after = _modules.register_module_forward_hook(self._leave, always_call=True)
@@ -64,7 +65,7 @@ def source_line() -> str:
         file = frame.f_code.co_filename
         if file.startswith(_TORCH):
             of_torch = of_torch or _told(frame)
-        elif not file.startswith(_OURS):
+        elif file == _DEMO or not file.startswith(_OURS):
             return _told(frame)
         elif frame.f_code.co_name == RUN:  # below are whoever asked for the audit
             break

@@ -30,12 +30,10 @@ def _stem(name: str) -> str:
     return name if name.startswith("__") else name.rstrip("_")
 
 
-def reason_forward(operation: Operation, value: float, values: Values, element: tuple[int, ...]) -> str:
+def reason_forward(operation: Operation, value: float, values: Values) -> str:
     """The reason, by a word that `REASONS` explains; nothing where none is known."""
     name, numbers = _stem(operation.name), [number for _, number in values]
-    numbers += [
-        float(leaf) for leaf in operation.leaves if isinstance(leaf, (int, float)) and not isinstance(leaf, bool)
-    ]
+    numbers += [float(leaf) for leaf in operation.leaves if type(leaf) in (int, float)]
     infinite_in = any(not bool(torch.isfinite(given.value).all()) for _, given in operation.inputs)
     if name in _SOFTMAXES:
         return "masked row" if infinite_in or _has_mask(operation) else "overflow"
@@ -43,23 +41,25 @@ def reason_forward(operation: Operation, value: float, values: Values, element: 
         return "zero times infinity" if 0.0 in numbers else "infinity minus infinity"
     if name in _DIVISIONS and 0.0 in numbers:
         return "division by zero"
-    if name in _LOGARITHMS:
-        return "logarithm of zero" if math.isinf(value) else "logarithm of a negative number"
-    if name in _ROOTS:
-        return "root of a negative number" if math.isnan(value) else "division by zero"
-    if name in _POWERS:
-        return "power of zero" if math.isinf(value) and 0.0 in numbers else "power of a negative number"
-    if name in _INVERSES:
-        return "outside of the domain"
-    if name in _SPREADS:
-        return "spread of one"
-    if name == "mean" and math.isnan(value):
-        return "mean of nothing"
+    for names, of_infinity, of_nan in _BY_NAME:
+        if name in names:
+            return of_infinity if math.isinf(value) else of_nan
     if math.isinf(value):
-        if any(given.value.dtype in _HALVES for given in operation.outputs):
-            return "overflow in half"
-        return "overflow of an exponential" if name in _EXPONENTIALS else "overflow"
+        halves = any(given.value.dtype in _HALVES for given in operation.outputs)
+        return "overflow in half" if halves else "overflow"
     return ""
+
+
+_BY_NAME = (
+    (_LOGARITHMS, "logarithm of zero", "logarithm of a negative number"),
+    (_ROOTS, "division by zero", "root of a negative number"),
+    (_POWERS, "power of zero", "power of a negative number"),
+    (_INVERSES, "outside of the domain", "outside of the domain"),
+    (_SPREADS, "spread of one", "spread of one"),
+    (_EXPONENTIALS, "overflow of an exponential", ""),
+    (("mean",), "overflow", "mean of nothing"),
+)
+"""By the names of operations: the reason of an infinity, and that of a NaN."""
 
 
 def _has_mask(operation: Operation) -> bool:
@@ -68,22 +68,24 @@ def _has_mask(operation: Operation) -> bool:
     return any(each.dtype is torch.bool for each in tensors)
 
 
-def reason_backward(operation: Operation, position: int, element: tuple[int, ...], values: Values) -> str:
+def reason_backward(operation: Operation, values: Values) -> str:
     """The same for a gradient: the derivative is infinite here, or an infinite one is multiplied by zero."""
     name = _stem(operation.name)
     arriving = [number for label, number in values if label.startswith("gradient")]
     if 0.0 in arriving:
         return "branch not taken"
-    if name in (*_ROOTS, *_POWERS):
-        return "infinite derivative of a root"
-    if name in (*_LOGARITHMS, *_DIVISIONS):
-        return "infinite derivative at zero"
-    if name in _INVERSES:
-        return "infinite derivative at the end of the domain"
-    if name in (*_DISTANCES, *_SPREADS, "atan2", "arctan2"):
-        return "no direction at zero"
-    if name in _SOFTMAXES:
-        return "masked row"
+    for names, reason in _BACKWARD_BY_NAME:
+        if name in names:
+            return reason
     if any(given.value.dtype in _HALVES for _, given in operation.inputs):
         return "overflow in half"
     return "overflow" if any(math.isfinite(number) and abs(number) > 1e30 for _, number in values) else ""
+
+
+_BACKWARD_BY_NAME = (
+    ((*_ROOTS, *_POWERS), "infinite derivative of a root"),
+    ((*_LOGARITHMS, *_DIVISIONS), "infinite derivative at zero"),
+    (_INVERSES, "infinite derivative at the end of the domain"),
+    ((*_DISTANCES, *_SPREADS, "atan2", "arctan2"), "no direction at zero"),
+    (_SOFTMAXES, "masked row"),
+)

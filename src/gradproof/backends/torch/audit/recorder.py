@@ -8,7 +8,7 @@ for each version of it, so that writing in place afterwards changes nothing that
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any, cast
 
@@ -23,6 +23,7 @@ from gradproof.backends.torch.audit.operation import Autocast, Edge, Given, Kind
 from gradproof.backends.torch.audit.places import ModulePaths, definition_of, source_line
 from gradproof.backends.torch.calls import flatten_outputs, is_floating
 from gradproof.backends.torch.derivative.widening import Widening
+from gradproof.backends.torch.private import inside_a_transform
 
 # Attributes that hold another tensor, which is not computed from this one.
 _NO_OPERATIONS = frozenset({"grad", "_grad", "_base", "__set__", "__delete__", "requires_grad_", "retain_grad"})
@@ -51,7 +52,7 @@ class Recorder(TorchFunctionMode):
         self._generator = torch.default_generator.get_state()
 
     @contextmanager
-    def recording(self) -> Iterator[None]:
+    def recording(self) -> Generator[None]:
         """While inside, operations are recorded."""
         with ExitStack() as stack:
             stack.enter_context(self._paths.followed())
@@ -94,7 +95,7 @@ class Recorder(TorchFunctionMode):
         definition: str,
         parameter_names: tuple[str, ...] = (),
     ) -> Any:
-        if torch._C._are_functorch_transforms_active():  # pyright: ignore[reportPrivateUsage]
+        if inside_a_transform():
             self._miss(f"{name} (inside a transform of torch.func)")
             return function(*args, **kwargs)
         self._busy = True
@@ -102,7 +103,8 @@ class Recorder(TorchFunctionMode):
         try:
             if self._widening is not None:
                 args, kwargs = self._widening.widened(args), self._widening.widened(kwargs)
-            leaves, spec = optree.tree_flatten((args, kwargs), none_is_leaf=True)
+            whole: Any = args, kwargs
+            leaves, spec = optree.tree_flatten(whole, none_is_leaf=True)
             tensors = [(i, leaf) for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
             given = {i: self._given(leaf) for i, leaf in tensors if _is_plain(leaf)}
             versions = {i: _version(leaf) for i, leaf in tensors}
@@ -224,13 +226,11 @@ def _name_of(func: Callable[..., Any]) -> str:
 def _is_custom(func: Any) -> bool:
     """Whether this is an operator of somebody else's library."""
     namespace = getattr(func, "namespace", None) or getattr(func, "_qualified_op_name", "aten").partition("::")[0]
-    return isinstance(func, (torch._ops.OpOverload, torch._ops.OpOverloadPacket)) and namespace not in (
-        "aten",
-        "prims",
-        "prim",
-        "profiler",
-        "inductor",
-    )
+    return isinstance(func, _OPERATORS) and namespace not in _NAMESPACES_OF_TORCH
+
+
+_OPERATORS = type(torch.ops.aten.sin), type(torch.ops.aten.sin.default)
+_NAMESPACES_OF_TORCH = ("aten", "prims", "prim", "profiler", "inductor")
 
 
 def _parameters(cls: Any) -> tuple[str, ...]:
@@ -245,10 +245,12 @@ def _parameters(cls: Any) -> tuple[str, ...]:
 
 def _is_plain(tensor: torch.Tensor) -> bool:
     """Whether a tensor can be copied and compared like any other."""
-    return tensor.layout is torch.strided and not tensor.is_meta and type(tensor).__torch_dispatch__ is _NO_DISPATCH
+    kind: Any = type(tensor)
+    return tensor.layout is torch.strided and not tensor.is_meta and kind.__torch_dispatch__ is _NO_DISPATCH
 
 
-_NO_DISPATCH = torch.Tensor.__torch_dispatch__
+_TENSOR: Any = torch.Tensor  # not all of its methods have types
+_NO_DISPATCH = _TENSOR.__torch_dispatch__
 
 
 def _version(tensor: torch.Tensor) -> int:
@@ -266,7 +268,7 @@ def _autocast() -> tuple[Autocast, ...]:
 
 
 @contextmanager
-def _without_autocast_cache() -> Iterator[None]:
+def _without_autocast_cache() -> Generator[None]:
     """A cast of a parameter is part of the operation that needs it, not of the one that needed it first."""
     before = torch.is_autocast_cache_enabled()
     torch.set_autocast_cache_enabled(False)

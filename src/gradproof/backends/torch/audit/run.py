@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
@@ -187,7 +187,7 @@ class Sides:
         recorder = Recorder(self._paths, {}, graph=False, widening=widening)
 
         @contextmanager
-        def around() -> Iterator[None]:
+        def around() -> Generator[None]:
             with widening or nullcontext(), recorder.recording():
                 yield
 
