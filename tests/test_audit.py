@@ -244,6 +244,7 @@ def test_kinks_and_saturation_are_named() -> None:
 # values that are no numbers
 
 
+@pytest.mark.filterwarnings("ignore:std")  # what torch says of one of them
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 @pytest.mark.parametrize("trap", TRAPS)
 def test_an_origin_is_named_with_its_element_and_reason(trap: str, dtype: torch.dtype) -> None:
@@ -312,6 +313,7 @@ def test_an_exception_of_the_model_is_told_and_everything_is_as_before() -> None
     assert report.verdict is Verdict.FAIL
     assert (report.raised_in, str(report.raised)) == ("forward", "no such luck")
     assert "no such luck" in str(report)
+    assert report.raised_at.startswith("tests/test_audit.py:")
     assert model.norm.num_batches_tracked == 0
     assert torch.equal(torch.get_rng_state(), before)
     assert torch.autograd.Function.apply.__func__.__code__ is code

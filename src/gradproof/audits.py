@@ -143,7 +143,7 @@ class _Audit:
         return sorted(chosen, key=urgency)
 
     def _check_operations(self, operations: Sequence[Operation], account: Account | None) -> None:
-        """One of each kind; and another one by itself where it stands out although the one before it is right."""
+        """One of each kind; and another one by itself where what it explains does not go with what that one is."""
         first: dict[Any, Operation] = {}
         for operation in operations:
             first.setdefault(operation.key, operation)
@@ -154,8 +154,9 @@ class _Audit:
             for operation in operations:
                 other = first[operation.key]
                 report = self._reports.get(other.number)
-                is_another = other is not operation and report is not None and report.ok
-                if is_another and account is not None and account.stands_out(operation.number):
+                if other is operation or report is None or account is None:
+                    continue
+                if account.stands_out(operation.number) is report.ok:
                     self._check(operation)
 
     def _check(self, operation: Operation) -> None:

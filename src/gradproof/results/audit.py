@@ -177,7 +177,10 @@ class AuditReport:
     def _is_right_by_parts(self) -> bool:
         """Whether every operation is right and nothing else moves the result: then the whole is right."""
         statuses = {operation.status for operation in self.operations if operation.differentiable}
-        agrees = self.deviation is not None and abs(self.deviation) <= (self.allowed or 0.0)
+        if self.deviation is None or self.allowed is None:
+            return False
+        at_kinks = sum(operation.share or 0.0 for operation in self.operations if operation.status is Status.KINK)
+        agrees = abs(self.deviation * (1.0 - at_kinks)) <= self.allowed
         return self.complete and agrees and statuses <= {Status.RIGHT, Status.KINK}
 
     @property

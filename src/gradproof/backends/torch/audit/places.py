@@ -65,12 +65,17 @@ def source_line() -> str:
         file = frame.f_code.co_filename
         if file.startswith(_TORCH):
             of_torch = of_torch or _told(frame)
-        elif file == _DEMO or not file.startswith(_OURS):
+        elif is_of_a_user(file):
             return _told(frame)
         elif frame.f_code.co_name == RUN:  # below are whoever asked for the audit
             break
         frame = frame.f_back
     return of_torch
+
+
+def is_of_a_user(file: str) -> bool:
+    """Whether a file is neither torch's nor ours."""
+    return file == _DEMO or not file.startswith((_OURS, _TORCH))
 
 
 RUN = "run_the_model"

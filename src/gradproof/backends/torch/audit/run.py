@@ -13,7 +13,7 @@ import torch
 from gradproof.backends.calls import Call
 from gradproof.backends.torch.audit.backward import Backward
 from gradproof.backends.torch.audit.operation import Given, Operation
-from gradproof.backends.torch.audit.places import ModulePaths
+from gradproof.backends.torch.audit.places import ModulePaths, is_of_a_user, shortened
 from gradproof.backends.torch.audit.recorder import Recorder, tensors_of
 from gradproof.backends.torch.closures import names_around, reached
 from gradproof.backends.torch.derivative.widening import Widening
@@ -62,10 +62,10 @@ def _run(call: Call, around: Callable[[], AbstractContextManager[Any]]) -> Any:
     return call.calling(watched)()
 
 
-def record(call: Call, paths: ModulePaths, known: Sequence[Leaf], seed: int) -> Recording:
+def record(call: Call, model: Callable[..., Any], paths: ModulePaths, known: Sequence[Leaf], seed: int) -> Recording:
     """Run the call once, with its graph, and pull one cotangent back. Exceptions of the model are recorded too.
 
-    `known` are the leaves that are known before; those that only a closure reaches are found.
+    `known` are the leaves that are known before; those that only a closure of the `model` reaches are found.
     """
     recorder = Recorder(paths, {id(leaf.tensor): leaf.name for leaf in known})
     made = Recording(recorder.operations, [], [], recorder.calls, list(known))
@@ -78,7 +78,7 @@ def record(call: Call, paths: ModulePaths, known: Sequence[Leaf], seed: int) -> 
     made.outputs = tensors_of(result)
     made.returned = [recorder.of(output) for output in made.outputs]
     made.missed = tuple(recorder.missed)
-    made.leaves += _others(call.function, made.outputs, [leaf.tensor for leaf in known])
+    made.leaves += _others(model, made.outputs, [leaf.tensor for leaf in known])
     connected = [output for output in made.outputs if output.requires_grad]
     if not connected or not made.leaves:
         return made
@@ -101,9 +101,10 @@ def _others(function: Callable[..., Any], outputs: Sequence[torch.Tensor], known
 
 
 def _where(error: BaseException) -> str:
-    """The innermost line of an exception."""
-    frames = traceback.extract_tb(error.__traceback__)
-    return f"{frames[-1].filename}:{frames[-1].lineno}" if frames else ""
+    """The innermost line of the user's code in an exception."""
+    lines = [(frame.filename, frame.lineno) for frame in traceback.extract_tb(error.__traceback__)]
+    users = [f"{shortened(file)}:{line}" for file, line in lines if is_of_a_user(file)]
+    return users[-1] if users else ""
 
 
 def _cotangents(outputs: Sequence[torch.Tensor], seed: int) -> list[torch.Tensor]:

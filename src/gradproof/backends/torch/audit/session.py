@@ -93,7 +93,7 @@ class AuditSession:
     def record(self, seed: int) -> Recording:
         """One run with its backward."""
         with kept([leaf.tensor for leaf in self._known], self._call) as call:
-            self._recording = record(call, self._paths, self._known, seed)
+            self._recording = record(call, self._model, self._paths, self._known, seed)
         return self._recording
 
     def account(self, seed: int) -> Account | None:
