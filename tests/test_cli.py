@@ -270,3 +270,61 @@ def test_the_shell_is_completed() -> None:
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
     assert done.stdout.split() == ["show"]
     assert "--install-completion" in run("--help").stdout
+
+
+AUDITS = """
+import torch
+
+class Square(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * x
+
+    @staticmethod
+    def backward(ctx, cotangent):
+        return ctx.saved_tensors[0] * cotangent
+
+def point(n=3):
+    return torch.linspace(0.5, 2.0, n, dtype=torch.float64).requires_grad_()
+
+def case_wrong():
+    return (lambda x: Square.apply(x.sin()).sum()), point()
+
+def case_right():
+    return (lambda x: x.sin().sum()), point()
+
+refused = (3, point())
+"""
+
+
+@pytest.fixture
+def audits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "some_audits.py").write_text(AUDITS, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_an_audit_names_the_operation_and_exits_with_its_verdict(audits: Path) -> None:
+    done = run("audit", "some_audits.py:case_wrong", "--json", "audit.json", "--html", "audit.html")
+    assert done.exit_code == 1, done.output
+    assert "guilty    Square  (autograd.Function)" in done.stdout
+    assert "gradproof.audit/1" in (audits / "audit.json").read_text(encoding="utf-8")
+    assert (audits / "audit.html").stat().st_size > 5_000
+    shown = run("show", "audit.json")
+    assert (shown.exit_code, shown.stdout) == (1, done.stdout.replace("HTML report: audit.html\n", ""))
+    assert run("audit", "some_audits.py:case_right", "--deep").exit_code == 0
+
+
+def test_several_audits_are_printed_and_the_worst_decides(audits: Path) -> None:
+    done = run("audit", "some_audits.py")
+    assert done.exit_code == 1
+    assert "── case_right" in done.stdout
+    assert run("audit", "some_audits.py", "--json", "-").exit_code == 2
+    alone = run("audit", "some_audits.py:case_wrong", "--json", "-")
+    assert json.loads(alone.stdout)["verdict"] == "FAIL"
+
+
+def test_an_audit_of_nothing_is_refused(audits: Path) -> None:
+    assert run("audit", "some_audits.py:missing").exit_code == 2
+    assert run("audit", "some_audits.py:refused").exit_code == 2

@@ -20,6 +20,7 @@ PAGES = [
     "docs/architecture.md",
     "docs/models.md",
     "docs/kernels.md",
+    "docs/audit.md",
     "docs/torch.md",
 ]
 

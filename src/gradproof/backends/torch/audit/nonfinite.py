@@ -75,9 +75,9 @@ def _first(value: torch.Tensor, *, nan: bool = False) -> tuple[float, tuple[int,
 
 def _forward(recording: Recording) -> list[NonFinite]:
     operations = recording.operations
-    on_the_way = _on_the_way(recording)
+    on_the_way, known = _on_the_way(recording), dict[int, bool]()
     for operation in operations:
-        if operation.number in on_the_way and (made := _made(operation, operations)) is not None:
+        if operation.number in on_the_way and (made := _made(operation, operations, known)) is not None:
             return [made]
     return []
 
@@ -96,7 +96,7 @@ def _on_the_way(recording: Recording) -> set[int]:
     return seen
 
 
-def _made(operation: Operation, operations: Sequence[Operation]) -> NonFinite | None:
+def _made(operation: Operation, operations: Sequence[Operation], known: dict[int, bool]) -> NonFinite | None:
     """What an operation made that is no number, if it is an origin."""
     inputs = [given for _, given in operation.inputs]
     has_nan = any(bool(torch.isnan(given.value).any()) for given in inputs)
@@ -105,7 +105,7 @@ def _made(operation: Operation, operations: Sequence[Operation]) -> NonFinite | 
         if _finite(given.value) or has_nan:
             continue
         makes_nan = bool(torch.isnan(given.value).any())
-        constant = all(_is_constant(each, operations) for each in infinite)
+        constant = all(_is_constant(each, operations, known) for each in infinite)
         is_origin = (makes_nan and constant) or (not infinite and not _infinite_option(operation))
         if is_origin:
             value, element, count = _first(given.value, nan=makes_nan)
@@ -121,20 +121,24 @@ def _infinite_option(operation: Operation) -> bool:
     return any(isinstance(leaf, float) and math.isinf(leaf) for leaf in operation.leaves)
 
 
-def _is_constant(given: Given, operations: Sequence[Operation]) -> bool:
-    """Whether the infinities of a tensor were put there: by an option, or from outside of what a gradient reaches."""
+def _is_constant(given: Given, operations: Sequence[Operation], known: dict[int, bool]) -> bool:
+    """Whether the infinities of a tensor were put there: by an option, or from outside of what a gradient reaches.
+
+    `known` has what was found out of each producer.
+    """
     number = given.producer
-    while number is not None:
+    if number is None:
+        return not given.requires_grad
+    if number not in known:
         operation = operations[number]
-        if _infinite_option(operation):
-            return True
         sources = [each for _, each in operation.inputs if not _finite(each.value)]
-        if not sources:
-            return operation.name in _CONSTANTS
-        if not all(_is_constant(each, operations) for each in sources[1:]):
-            return False
-        number = sources[0].producer
-    return not given.requires_grad
+        if _infinite_option(operation):
+            known[number] = True
+        elif not sources:
+            known[number] = operation.name in _CONSTANTS
+        else:
+            known[number] = all(_is_constant(each, operations, known) for each in sources)
+    return known[number]
 
 
 _CONSTANTS = ("full", "tensor", "full_like", "new_full", "zeros", "ones", "empty", "arange", "as_tensor", "new_tensor")
