@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+import torch.utils.checkpoint
 from torch import nn
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
@@ -160,6 +161,37 @@ def test_what_is_wrong_alone_and_harmless_here_is_named_not_blamed() -> None:
     assert wrong.guilty.name == "Lower"
 
 
+def penalty(x: torch.Tensor) -> torch.Tensor:
+    """A gradient inside the model: its graph leads into operations from beside."""
+    y = NETWORK(x).sum()
+    (slope,) = torch.autograd.grad(y, x, create_graph=True)
+    return slope.square().mean() + y
+
+
+NETWORK = nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 1)).double()
+RIGHT: dict[str, Any] = {
+    "gradient penalty": penalty,
+    "vmap inside": lambda x: torch.func.vmap(NETWORK)(x).sum(),
+    "sparse inside": lambda x: torch.sparse.mm(x.to_sparse(), torch.ones(4, 2, dtype=torch.float64)),
+    "write to a view": lambda x: x.clone().index_fill_(0, torch.tensor([0]), 2.0)[1:].mul_(2).sum(),
+    "relu in place": nn.Sequential(NETWORK[0], nn.ReLU(inplace=True)),
+    "checkpoint": lambda x: torch.utils.checkpoint.checkpoint(NETWORK, x, use_reentrant=True),
+    "mapping": lambda x: {"a": x.sin(), "b": [x.cos(), 3]},
+    "spectrum": lambda x: torch.fft.rfft(x).abs().sum(),
+}
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_right_functions_with_an_unusual_graph_pass(name: str) -> None:
+    report = audit(RIGHT[name], point(3, 4))
+    assert report.ok, str(report)
+
+
+def test_sparse_gradients_are_understood() -> None:
+    model = nn.Embedding(5, 3, sparse=True).double()
+    assert audit(model, torch.tensor([[1, 2], [3, 1]])).ok
+
+
 # what is named without being wrong
 
 
@@ -175,6 +207,32 @@ def test_a_cut_is_named_with_the_operation_that_cuts() -> None:
     assert (report.guilty.name, report.guilty.word) == ("square", "CUTS")
     assert named(report, NoticeKind.CUT) == ["square"]
     assert "cuts the graph" in str(report)
+
+
+def test_a_power_iteration_that_is_left_out_of_the_graph_is_named_and_no_more() -> None:
+    """spectral_norm takes its vectors for constants, which they are only once the iteration has converged."""
+    torch.manual_seed(0)
+    report = audit(nn.utils.parametrizations.spectral_norm(nn.Linear(4, 4)).double(), point(3, 4))
+    assert report.raised is None
+    assert named(report, NoticeKind.CUT) == ["parametrizations.weight.0.mv"]
+    assert not [operation for operation in report.operations if operation.is_wrong]
+
+
+@pytest.mark.parametrize(
+    ("model", "name"),
+    [
+        (lambda x: 2 * x.detach(), "detach"),
+        (lambda x: x * float(x.detach().sum()), "mul"),
+        (lambda x: x * torch.from_numpy(x.detach().numpy().copy()), "mul"),
+        (lambda x: x * x.data, "data"),
+    ],
+)
+def test_cuts_of_other_kinds_are_named(model: Any, name: str) -> None:
+    """The whole is cut off; a plain number or an array takes the value past the graph; `.data` does."""
+    report = audit(model, point(3))
+    assert report.verdict is Verdict.FAIL
+    assert named(report, NoticeKind.CUT) == [name]
+    assert report.blamed[0].name == name
 
 
 def test_a_detached_maximum_that_changes_nothing_is_no_cut() -> None:

@@ -23,10 +23,12 @@ from gradproof.render.audit_words import context_headline
 from gradproof.render.progress import Steps
 from gradproof.results.audit import AuditedOperation, AuditReport, Notice, NoticeKind, Origin, Phase
 from gradproof.results.finding import Finding
-from gradproof.results.report import Report
+from gradproof.results.report import Report, Verdict
 
 # Evaluations that the check of the whole may take: what it cannot see with them, the operations show.
 _WHOLE = 48
+# The same where no gradient reaches the result at all: then no operation can be asked instead.
+_WITHOUT_GRAPH = 1024
 # What is asked of an operation: of torch's own its Jacobian, of one written by hand also what bears on a gradient.
 _OF_TORCH = ("jacobian", "unused")
 _BY_HAND = ("jacobian", "unused", "adjoint", "determinism", "linearity", "layout")
@@ -110,18 +112,24 @@ class _Audit:
             self._notes.append("nothing that the model reads requires a gradient")
             return None
         try:
-            return check(
+            report = check(
                 self._session.whole(),
                 self._arguments,
                 self._keywords,
                 modes="reverse",
                 properties=_OF_TORCH,
-                budget=_WHOLE,
+                budget=_WHOLE if self._recording.backward is not None else _WITHOUT_GRAPH,
                 seed=self._seed,
             )
         except (NothingToCheckError, TypeError, ValueError) as error:
             self._notes.append(f"the whole could not be checked: {error}")
             return None
+        raised = next((finding for finding in report.findings if finding.status is Status.RAISED), None)
+        if raised is not None:  # and yet it ran once, with its backward: it does not run under a check
+            told = str(raised.cause or raised.headline).partition("\n")[0]
+            self._notes.append(f"the whole could not be checked: {told}")
+            return None
+        return report
 
     # the operations
 
@@ -215,9 +223,9 @@ class _Audit:
         """What is named without being wrong."""
         operations = self._recording.operations
         yield from self._overwritten()
-        for number in sorted({*account.cuts, *account.outside}) if account is not None else ():
-            if account is not None and account.stands_out(number):
-                yield Notice(kind=NoticeKind.CUT, operation=number)
+        for operation in operations:
+            if self._cuts(operation, whole, account):
+                yield Notice(kind=NoticeKind.CUT, operation=operation.number)
         for operation in operations:
             if self._is_harmless(operation, whole, account) and operation.number in self._reports:
                 yield Notice(kind=NoticeKind.ALONE, operation=operation.number)
@@ -239,6 +247,15 @@ class _Audit:
             writer = overwriting(operations, operation)
             if writer is not None:
                 yield Notice(kind=NoticeKind.OVERWRITTEN, operation=operation.number, by=writer)
+
+    def _cuts(self, operation: Operation, whole: Report | None, account: Account | None) -> bool:
+        """Whether no gradient goes on from here although the values do."""
+        if account is not None:
+            parts = account.cuts, account.outside
+            return any(abs(part.get(operation.number, 0.0)) > account.significant for part in parts)
+        if self._recording.backward is not None or whole is None or whole.verdict is not Verdict.FAIL:
+            return False
+        return bool(operation.tested) and not any(given.requires_grad for given in operation.outputs)
 
     def _is_harmless(self, operation: Operation, whole: Report | None, account: Account | None) -> bool:
         """Wrong by itself, in a whole that passes, of which it explains nothing."""
@@ -285,9 +302,6 @@ class _Audit:
 
     def _audited(self, operation: Operation, whole: Report | None, account: Account | None) -> AuditedOperation:
         first, report = self._report_of(operation)
-        cuts = account is not None and any(
-            abs(part.get(operation.number, 0.0)) > account.significant for part in (account.cuts, account.outside)
-        )
         return AuditedOperation(
             number=operation.number,
             name=operation.name,
@@ -303,7 +317,7 @@ class _Audit:
             status=self._status(operation),
             unchecked=self._unchecked.get(first, ""),
             share=account.share(operation.number) if account else None,
-            cuts=cuts,
+            cuts=self._cuts(operation, whole, account),
             harmless=self._is_harmless(operation, whole, account),
             findings=tuple(self._findings.get(operation.number, ())),
             report=report if first == operation.number else None,

@@ -33,7 +33,7 @@ class Branch:
 
 
 def tree_of(report: AuditReport) -> Branch:
-    """The modules that operations were called in; on the way to the operation to blame, or to an origin, marked."""
+    """The modules that operations were called in; on the way to those to blame, or to an origin, marked."""
     root = Branch(report.subject, "")
     marked = {operation.number for operation in _marked(report)}
     for operation in report.operations:
@@ -52,6 +52,7 @@ def tree_of(report: AuditReport) -> Branch:
 def _marked(report: AuditReport) -> Iterator[AuditedOperation]:
     if report.guilty is not None and not report.origins:
         yield report.guilty
+    yield from (operation for operation in report.operations if operation.is_wrong)
     yield from (report.operations[origin.operation] for origin in report.origins if origin.operation is not None)
 
 

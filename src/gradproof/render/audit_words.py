@@ -7,6 +7,9 @@ from collections.abc import Callable
 from gradproof.render.text import number_or_nan
 from gradproof.results.audit import AuditedOperation, AuditReport, Notice, NoticeKind, Origin, Phase
 
+# Shares below this are round-off.
+_ROUND_OFF = 5e-5
+
 REASONS: dict[str, tuple[str, str]] = {
     "division by zero": (
         "a division by zero",
@@ -154,7 +157,9 @@ def told_notice(report: AuditReport, notice: Notice) -> str:
 
 def told_share(operation: AuditedOperation) -> str:
     """The part of the deviation that an operation explains."""
-    return "" if operation.share is None else f"{100 * operation.share:.3g} %"
+    if operation.share is None:
+        return ""
+    return f"{100 * operation.share:.3g} %" if abs(operation.share) >= _ROUND_OFF else "0 %"
 
 
 def told_shares(report: AuditReport, operation: AuditedOperation) -> str:

@@ -167,11 +167,9 @@ class AuditReport:
     def verdict(self) -> Verdict:
         if self.raised is not None or self.origins or any(operation.is_wrong for operation in self.operations):
             return Verdict.FAIL
-        if self.whole is None:
-            return Verdict.INCONCLUSIVE
-        if self.whole.verdict is Verdict.INCONCLUSIVE and self._is_right_by_parts:
-            return Verdict.PASS
-        return self.whole.verdict
+        if self.whole is not None and self.whole.verdict is not Verdict.INCONCLUSIVE:
+            return self.whole.verdict
+        return Verdict.PASS if self._is_right_by_parts else Verdict.INCONCLUSIVE
 
     @property
     def _is_right_by_parts(self) -> bool:
@@ -181,7 +179,7 @@ class AuditReport:
             return False
         at_kinks = sum(operation.share or 0.0 for operation in self.operations if operation.status is Status.KINK)
         agrees = abs(self.deviation * (1.0 - at_kinks)) <= self.allowed
-        return self.complete and agrees and statuses <= {Status.RIGHT, Status.KINK}
+        return self.complete and agrees and bool(statuses) and statuses <= {Status.RIGHT, Status.KINK}
 
     @property
     def ok(self) -> bool:

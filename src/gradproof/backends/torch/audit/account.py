@@ -42,7 +42,7 @@ class Account:
     unknown: list[int] = field(default_factory=list[int])
     """Operations whose contribution could not be told."""
     outside: dict[int, float] = field(default_factory=dict[int, float])
-    """Operations with an input that moves, and that no recorded operation made: what is lost there."""
+    """Operations with an input that moves and that no recorded operation made, or is a plain number: what is lost."""
 
     def share(self, number: int) -> float | None:
         """The part of the deviation that an operation explains; None where there is none to explain."""
@@ -70,7 +70,8 @@ def account(recording: Recording, sides: Sides, leaves: Sequence[Leaf]) -> Accou
     outputs = zip(recording.cotangents, ahead.returned, behind.returned, strict=True)
     left = [(v, _moved(a, b, step)) for v, a, b in outputs]
     right = list(zip(backward.leaves, sides.moved, strict=True))
-    eps = max([resolution(o.dtype) for o in recording.outputs] + [resolution(leaf.tensor.dtype) for leaf in leaves])
+    made_of = [given.value.dtype for operation in recording.operations for given in operation.outputs]
+    eps = max(resolution(dtype) for dtype in (*made_of, *(leaf.tensor.dtype for leaf in leaves)) if _is_number(dtype))
     size = math.sqrt(sum(_size(g, t) for g, t in (*left, *right)))
     deviation = sum(_inner(g, t) for g, t in left) - sum(_inner(g, t) for g, t in right)
     made = Account(deviation, (_SIGNIFICANT * eps + _NUMERICAL) * size)
@@ -126,7 +127,18 @@ def _enter(made: Account, recording: Recording, operation: Operation, movement: 
         part = made.outside if source is None else made.cuts
         number = operation.number if source is None else source
         part[number] = part.get(number, 0.0) + lost
-    made.contributions[operation.number] = contribution
+    part = made.outside if _options_moved(ahead, behind) else made.contributions
+    part[operation.number] = part.get(operation.number, 0.0) + contribution
+
+
+def _options_moved(ahead: Operation, behind: Operation) -> bool:
+    """Whether a plain number that went in is another one a step aside: it was read out of a tensor."""
+    pairs = zip(ahead.leaves, behind.leaves, strict=False)
+    return any(isinstance(a, float) and isinstance(b, float) and a != b for a, b in pairs)
+
+
+def _is_number(dtype: torch.dtype) -> bool:
+    return dtype.is_floating_point or dtype.is_complex
 
 
 def gradients_alone(

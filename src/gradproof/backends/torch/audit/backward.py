@@ -26,6 +26,8 @@ class Backward:
         """The operations whose nodes ran, by number, the first first; one may be there several times."""
         self.leaves: list[torch.Tensor | None] = []
         self._hooks: list[Any] = []
+        self._operations = operations
+        self._beside: set[int] = set()
         for operation in operations:
             for node in operation.nodes:
                 self._hooks.append(node.register_hook(self._hook(node, operation.number)))
@@ -41,6 +43,7 @@ class Backward:
         self, outputs: Sequence[torch.Tensor], cotangents: Sequence[torch.Tensor], leaves: Sequence[torch.Tensor]
     ) -> None:
         """Pull the cotangents back; `leaves` get nothing written to them."""
+        self._beside = entered_beside(outputs, self._operations)
         try:
             self.leaves = list(torch.autograd.grad(outputs, leaves, cotangents, allow_unused=True))
         finally:
@@ -62,7 +65,12 @@ class Backward:
         return any(node in self._arrived for node in operation.nodes)
 
     def handed_on(self, operation: Operation) -> dict[Edge, torch.Tensor] | None:
-        """What the operation hands on, by place in the graph; None where that is not where its inputs are."""
+        """What the operation hands on for what arrives at its outputs, by place in the graph.
+
+        None where it hands on elsewhere than to its inputs, or for something else too.
+        """
+        if operation.number in self._beside:
+            return None
         places = {given.edge for _, given in operation.inputs if given.edge is not None}
         sums: dict[Edge, torch.Tensor] = {}
         for node in operation.nodes:
@@ -77,3 +85,27 @@ class Backward:
                     return None
                 sums[edge] = gradient if edge not in sums else sums[edge] + gradient
         return sums
+
+
+def entered_beside(outputs: Sequence[torch.Tensor], operations: Sequence[Operation]) -> set[int]:
+    """The operations at whose nodes gradients arrive elsewhere than at their outputs.
+
+    A gradient that was taken inside the model (`autograd.grad` with `create_graph`) leads to such: its graph goes back
+    to what was saved inside of an operation.
+    """
+    owners = {node: operation for operation in operations for node in operation.nodes}
+    doors = {given.edge for operation in operations for given in operation.outputs}
+    waiting: list[Any] = [output.grad_fn for output in outputs]
+    seen: set[Any] = set()
+    beside: set[int] = set()
+    while waiting:
+        node = waiting.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        for following, number in node.next_functions:
+            owner = owners.get(following)
+            if owner is not None and owner is not owners.get(node) and (following, number) not in doors:
+                beside.add(owner.number)
+            waiting.append(following)
+    return beside

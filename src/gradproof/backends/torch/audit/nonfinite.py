@@ -47,6 +47,7 @@ def nonfinite(recording: Recording) -> list[NonFinite]:
 
 
 def _finite(value: torch.Tensor) -> bool:
+    value = value if value.layout is torch.strided else value.to_dense()
     return not is_floating(value) or bool(torch.isfinite(value).all())
 
 

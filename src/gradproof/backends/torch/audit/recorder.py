@@ -23,7 +23,7 @@ from gradproof.backends.torch.audit.operation import Autocast, Edge, Given, Kind
 from gradproof.backends.torch.audit.places import ModulePaths, definition_of, source_line
 from gradproof.backends.torch.calls import flatten_outputs, is_floating
 from gradproof.backends.torch.derivative.widening import Widening
-from gradproof.backends.torch.private import inside_a_transform
+from gradproof.backends.torch.private import inside_a_transform, uncompiled
 
 # Attributes that hold another tensor, which is not computed from this one.
 _NO_OPERATIONS = frozenset({"grad", "_grad", "_base", "__set__", "__delete__", "requires_grad_", "retain_grad"})
@@ -55,6 +55,7 @@ class Recorder(TorchFunctionMode):
     def recording(self) -> Generator[None]:
         """While inside, operations are recorded."""
         with ExitStack() as stack:
+            stack.enter_context(uncompiled())
             stack.enter_context(self._paths.followed())
             stack.enter_context(watching(self._apply))
             stack.enter_context(self)
@@ -116,7 +117,7 @@ class Recorder(TorchFunctionMode):
             written = [i for i, leaf in tensors if _version(leaf) != versions[i]]
             outputs += [leaves[i] for i in written if not any(leaves[i] is o for o in outputs)]
             new = [o for o in outputs if not any(o is leaf for _, leaf in tensors)]
-            if len(given) < len(tensors):
+            if len(given) < len(tensors) or not all(map(_is_plain, outputs)):
                 self._miss(f"{name} (a tensor of a layout or a class that cannot be copied)")
                 return result
             if not any(is_floating(o) for o in outputs) or (self._graph and not (new or written)):
@@ -132,7 +133,7 @@ class Recorder(TorchFunctionMode):
                 definition=definition,
                 leaves=tuple(given.get(i, leaf) for i, leaf in enumerate(leaves)),
                 spec=spec,
-                outputs=tuple(self._given(o) for o in outputs if _is_plain(o)),
+                outputs=tuple(map(self._given, outputs)),
                 written=tuple(written),
                 autocast=_autocast(),
                 random=Random(state) if drew else None,
@@ -257,8 +258,12 @@ def _version(tensor: torch.Tensor) -> int:
     return 0 if tensor.is_inference() else tensor._version
 
 
-def _edge_of(tensor: torch.Tensor) -> Edge:
-    edge = get_gradient_edge(tensor)
+def _edge_of(tensor: torch.Tensor) -> Edge | None:
+    """The place of a tensor in the graph; None for a view of a leaf that was made where no gradients are."""
+    try:
+        edge = get_gradient_edge(tensor)
+    except (RuntimeError, AssertionError):
+        return None
     return edge.node, edge.output_nr
 
 
