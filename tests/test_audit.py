@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -409,3 +411,17 @@ def test_a_budget_that_ends_leaves_operations_unchecked() -> None:
 def test_a_call_that_makes_no_sense_is_refused(model: Any, options: dict[str, Any]) -> None:
     with pytest.raises((TypeError, ValueError)):
         audit(model, point(2), **options)
+
+
+def test_an_encoder_is_audited_in_the_time_of_sixty_runs_and_three_seconds() -> None:
+    torch.manual_seed(0)
+    model = nn.TransformerEncoder(nn.TransformerEncoderLayer(64, 4, 128, batch_first=True), 4)
+    x = torch.randn(4, 16, 64, requires_grad=True)
+
+    def seconds(run: Callable[[], Any]) -> float:
+        started = time.process_time()
+        run()
+        return time.process_time() - started
+
+    once = min(seconds(lambda: model(x).sum().backward()) for _ in range(5))
+    assert seconds(lambda: audit(model, x, deep=True)) <= 60 * once + 3
