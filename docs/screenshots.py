@@ -18,9 +18,9 @@ from rich.console import Console
 from selenium import webdriver
 from selenium.webdriver.chrome.service import Service
 
-from gradproof.demo import checked
+from gradproof.demo.transformer import audited, checked
+from gradproof.render.audit import coloured
 from gradproof.render.html import write_html
-from gradproof.render.terminal import coloured
 
 IMAGES = Path(__file__).parent / "images"
 WIDTH, HEIGHT = 1000, 1980
@@ -30,7 +30,7 @@ def terminal() -> None:
     """The terminal as an SVG, with the reader's own monospaced font: no font is fetched from anywhere."""
     console = Console(record=True, width=112, file=io.StringIO(), force_terminal=True, highlight=False)
     console.print("[bold]$ gradproof demo[/bold]")
-    console.print(coloured(checked()["model"], console.width))
+    console.print(coloured(audited()))
     svg = console.export_svg(title="gradproof demo", unique_id="gradproof")
     svg = re.sub(r"@font-face \{.*?\}\s*", "", svg, flags=re.DOTALL)
     svg = svg.replace("Fira Code", "ui-monospace, Menlo, Consolas")
@@ -46,8 +46,7 @@ def page() -> None:
     browser = webdriver.Chrome(options=options, service=Service(shutil.which("chromedriver")))
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory) / "report.html"
-        reports = checked()
-        write_html(path, [("rms_norm", reports["rms_norm"])])
+        write_html(path, [("rms_norm", checked())])
         size = {"width": WIDTH, "height": HEIGHT, "deviceScaleFactor": 1, "mobile": False}
         browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
         for scheme in ("light", "dark"):

@@ -1,4 +1,4 @@
-"""The demonstration, `gradproof demo`: which derivative of a model is wrong, and where? It writes build/demo.html.
+"""The demonstration, `gradproof demo`: which operation of a model is wrong, and where? It writes build/demo.html.
 
 An argument names the backend: torch, jax or numpy.
 """

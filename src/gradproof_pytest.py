@@ -16,6 +16,7 @@ import pytest
 
 if TYPE_CHECKING:
     from gradproof import Report
+    from gradproof.results.audit import AuditReport
     from gradproof.testing import GradproofCheck
 
 _PATHS = {
@@ -110,6 +111,23 @@ def gradproof(request: pytest.FixtureRequest) -> GradproofCheck:
 def gradproof_check(request: pytest.FixtureRequest) -> GradproofCheck:
     """The same under a name that leaves the module `gradproof` visible in the test."""
     return _asserting(request)
+
+
+@pytest.fixture
+def gradproof_audit() -> Callable[..., AuditReport]:
+    """`gradproof_audit(model, inputs, ...)` is `gradproof.torch.audit`, and the test fails unless it passes."""
+    return _audit_and_assert
+
+
+def _audit_and_assert(
+    model: Callable[..., Any], inputs: Any, kwargs: Mapping[str, Any] | None = None, **options: Any
+) -> AuditReport:
+    __tracebackhide__ = True
+    from gradproof.torch import audit
+
+    report = audit(model, inputs, kwargs, **options)
+    report.raise_for_failure()
+    return report
 
 
 def _asserting(request: pytest.FixtureRequest) -> GradproofCheck:

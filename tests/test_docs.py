@@ -61,8 +61,9 @@ def _arguments_of(test: Any) -> list[dict[str, Any]]:
     """What pytest would call a test with: the fixture of the plugin, and each of its parameters."""
     given = [(mark.args[0], mark.args[1]) for mark in getattr(test, "pytestmark", ()) if mark.name == "parametrize"]
     fixtures = set(inspect.signature(test).parameters) - {name for name, _ in given}
-    assert fixtures <= {"gradproof", "gradproof_check"}, "a fixture that this test does not know"
-    calls = [dict.fromkeys(fixtures, checked)]
+    known = {"gradproof": checked, "gradproof_check": checked, "gradproof_audit": audited}
+    assert fixtures <= set(known), "a fixture that this test does not know"
+    calls: list[dict[str, Any]] = [{name: known[name] for name in fixtures}]
     for name, values in given:
         calls = [{**call, name: value} for call in calls for value in values]
     return calls
@@ -71,6 +72,15 @@ def _arguments_of(test: Any) -> list[dict[str, Any]]:
 def checked(*arguments: Any, **options: Any) -> gradproof.Report:
     """What the fixture of the plugin does."""
     report = gradproof.check(*arguments, **options)
+    report.raise_for_failure()
+    return report
+
+
+def audited(*arguments: Any, **options: Any) -> Any:
+    """What the fixture for audits does."""
+    import gradproof.torch
+
+    report = gradproof.torch.audit(*arguments, **options)
     report.raise_for_failure()
     return report
 

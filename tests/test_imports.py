@@ -119,21 +119,22 @@ ALLOWED = {
     "distributed.py": {"core", "results", "properties", "backends", "engine"},
     "names.py": set(),
     "api.py": {"core", "results", "properties", "backends", "engine", "names", "workers"},
-    "torch.py": {"core", "results", "properties", "backends", "engine", "names"},
+    "audits.py": {"core", "results", "backends", "render", "engine", "api"},
+    "torch.py": {"core", "results", "properties", "backends", "engine", "names", "audits"},
     "jax.py": {"core", "results", "properties", "backends", "engine"},
     "sweeps.py": {"core", "results", "backends", "engine", "api", "torch"},
     "targets.py": {"results"},
     "running.py": {"results", "render", "api", "targets"},
     "suites.py": {"results", "running", "targets"},
     "scipy.py": {"core", "results", "backends", "api"},
-    "demo": {"results", "render", "api", "demo"},
-    "cli.py": {"results", "render", "__init__", "demo", "targets", "running", "suites"},
+    "demo": {"results", "render", "api", "torch", "demo"},
+    "cli.py": {"results", "render", "__init__", "torch", "demo", "targets", "running", "suites"},
     "__init__.py": {"core", "results", "api", "sweeps"},
     "__main__.py": {"cli"},
     "testing": {"core", "results", "render", "backends", "engine", "torch", "testing"},
-    "gradproof_pytest.py": {"__init__", "render", "testing"},
+    "gradproof_pytest.py": {"__init__", "render", "results", "torch", "testing"},
 }
-LAZY = {"results/report.py": {"render"}, "results/sweep.py": {"render"}}
+LAZY = {name: {"render"} for name in ("results/report.py", "results/sweep.py", "results/audit.py")}
 """A Report renders itself, but the renderings are loaded only when they are asked for."""
 
 

@@ -92,6 +92,26 @@ def test_the_fixture_passes_and_fails_with_the_report(tmp_path: Path) -> None:
     assert ">       gradproof(square, point())" in run.output or "    gradproof(square, point())" in run.output
 
 
+AUDIT_TESTS = """
+from wrong import *
+
+def test_right(gradproof_audit):
+    assert gradproof_audit(lambda x: x.sin().sum(), point(), deep=True).complete
+
+def test_wrong(gradproof_audit):
+    gradproof_audit(lambda x: square(x.sin()).sum(), point())
+"""
+
+
+def test_the_fixture_for_audits_fails_with_the_operation(tmp_path: Path) -> None:
+    write(tmp_path, wrong=WRONG, test_audits=AUDIT_TESTS)
+    run = Run(tmp_path)
+    assert run.code == 1
+    assert "1 failed, 1 passed" in run.output
+    assert "guilty    Square  (autograd.Function)" in run.output
+    assert "def raise_for_failure" not in run.output
+
+
 COLLECTED = """
 import pytest
 import gradproof as package

@@ -1,4 +1,4 @@
-"""The command line: check, show, demo.
+"""The command line: check, suite, audit, show, demo.
 
 Exit codes: 0 every check passed, 1 a derivative is wrong, 2 the command was not understood or left a case unchecked,
 3 inconclusive, 4 a case raised an exception before it could be checked. Of several, the first of 1, 4, 2, 3 counts.
@@ -16,18 +16,23 @@ from typing import Annotated, Any
 import typer
 
 from gradproof import __version__
+from gradproof.render.audit import show as show_audit
+from gradproof.render.audit_json import is_audit, load_audit
 from gradproof.render.html import require_html, write_html
 from gradproof.render.json import dump_run, load_run
 from gradproof.render.suite import watched, write_page
 from gradproof.render.terminal import show as show_report
 from gradproof.render.text import printable
+from gradproof.results.audit import AuditReport
 from gradproof.results.report import Verdict
 from gradproof.results.run import Crash, Run
 from gradproof.running import Refusal, run_cases
-from gradproof.targets import TargetError
+from gradproof.targets import TargetError, find_cases
 
 EXIT_CODES = {Verdict.PASS: 0, Verdict.FAIL: 1, Verdict.INCONCLUSIVE: 3}
 _USAGE, _RAISED, _STOPPED = 2, 4, 130
+# Exit codes, the worst last.
+_WORST = (0, 3, _RAISED, 1)
 
 app = typer.Typer(
     help="Is this hand-written derivative right, and if not, which element is wrong?",
@@ -163,6 +168,40 @@ def suite_command(
     raise typer.Exit(_STOPPED if stopped else next((code for word, code in codes.items() if word in words), 0))
 
 
+@app.command("audit")
+def audit_command(
+    target: Annotated[str, typer.Argument(help="module:target or file.py:target; without a target, every case_*.")],
+    json: Json = None,
+    html: Html = None,
+    deep: Annotated[bool, typer.Option("--deep", help="Check every operation, also if the whole passes.")] = False,
+    seconds: Annotated[float | None, typer.Option(help="Budget of each audit.")] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the probes.")] = 0,
+) -> None:
+    """Which operation of a model is wrong, and where does a NaN come from? Takes the same cases as check."""
+    _require_writable(html)
+    try:
+        cases = find_cases(target)
+        from gradproof.torch import audit
+    except TargetError as error:
+        _refuse(str(error))
+    except ImportError as error:
+        _refuse(f"an audit needs {error.name}: pip install 'gradproof[torch]'")
+    if len(cases) > 1 and (json is not None or html is not None):
+        _refuse(f"{target} has {len(cases)} cases: a file holds one audit, so name one of them")
+    reports: list[tuple[str, AuditReport]] = []
+    crashes: list[Crash] = []
+    for case in cases:
+        if isinstance(case, Crash):
+            crashes.append(case)
+            continue
+        try:
+            report = audit(case.func, case.inputs, case.kwargs, deep=deep, budget=seconds, seed=seed)
+        except (TypeError, ValueError) as error:
+            _refuse(f"{case.name}: {error}")
+        reports.append((case.name, report))
+    _deliver_audits(reports, json, html, crashes)
+
+
 @app.command("show")
 def show_command(
     path: Annotated[Path, typer.Argument(help="A JSON report.", exists=True, dir_okay=False)],
@@ -170,10 +209,14 @@ def show_command(
     html: Html = None,
     only_wrong: OnlyWrong = False,
 ) -> None:
-    """Show a report that was saved as JSON."""
+    """Show a report or an audit that was saved as JSON."""
     _require_writable(html)
+    text = path.read_text(encoding="utf-8")
     try:
-        run = load_run(path.read_text(encoding="utf-8"))
+        if is_audit(text):
+            audit = load_audit(text)
+            _deliver_audits([(audit.subject, audit)], json, html)
+        run = load_run(text)
     except ValueError as error:
         _refuse(f"{path}: {error}")
     _deliver(run, json, html, only_wrong)
@@ -184,7 +227,7 @@ def demo_command(
     html: Html = Path("gradproof-demo.html"),
     backend: Annotated[str, typer.Option(help="torch, jax or numpy.")] = "torch",
 ) -> None:
-    """Find the wrong derivative in a model of three operators."""
+    """Find the operation with a wrong derivative in a small model."""
     from gradproof.demo import BACKENDS, main
 
     if backend not in BACKENDS:
@@ -275,3 +318,30 @@ def _print(run: Run, only_wrong: bool) -> None:
         show_report(each.report)
     if several or (only_wrong and run.verdict):
         typer.echo(f"\n{run.summary}" if not only_wrong or not run.verdict else run.summary)
+
+
+def _deliver_audits(
+    reports: Sequence[tuple[str, AuditReport]], json: str | None, html: Path | None, crashes: Sequence[Crash] = ()
+) -> typing.NoReturn:
+    """The same for audits; of several, all are printed."""
+    for crash in crashes:
+        _print_crash(crash)
+    if not reports:
+        raise typer.Exit(_RAISED)
+    if json == "-":
+        sys.stdout.write(reports[0][1].to_json())
+    else:
+        for name, report in reports:
+            if len(reports) > 1:
+                typer.echo(f"── {printable(name)}")
+            show_audit(report)
+    try:
+        if json is not None and json != "-":
+            Path(json).write_text(reports[0][1].to_json(), encoding="utf-8")
+        if html is not None:
+            reports[0][1].to_html(html)
+            typer.echo(f"HTML report: {html}", err=json == "-")
+    except (ImportError, OSError) as error:
+        _refuse(f"the report could not be written: {error}")
+    codes = [EXIT_CODES[report.verdict] for _, report in reports] + [_RAISED] * bool(crashes)
+    raise typer.Exit(max(codes, key=_WORST.index))

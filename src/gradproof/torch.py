@@ -17,6 +17,7 @@ from typing import Any
 import torch
 from torch.autograd.gradcheck import GradcheckError as TorchGradcheckError
 
+from gradproof import audits
 from gradproof.backends import Session, as_arguments
 from gradproof.backends.notices import NonDifferentiableWarning, UnseenWarning, notify
 from gradproof.backends.torch import jacobians
@@ -30,6 +31,7 @@ from gradproof.core.status import Status
 from gradproof.engine import Request, conclude, examine, explain, is_fatal, name_of, observers
 from gradproof.names import PropertyName
 from gradproof.properties import DEFAULT, known_properties
+from gradproof.results.audit import AuditReport
 from gradproof.results.finding import Finding
 from gradproof.results.report import Report
 
@@ -38,6 +40,7 @@ __all__ = [
     "NonDifferentiableWarning",
     "UnseenWarning",
     "as_sparse_gradcheck",
+    "audit",
     "compare",
     "get_analytical_jacobian",
     "get_numerical_jacobian",
@@ -320,6 +323,38 @@ def compare(
     )
     with comparing_session(func, reference, as_arguments(inputs), dict(kwargs or {}), seed=seed) as session:
         return conclude(session, request, examine(session, request))
+
+
+def audit(
+    model: Callable[..., Any],
+    inputs: Any,
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    deep: bool = False,
+    budget: float | None = None,
+    seed: int = 0,
+) -> AuditReport:
+    """Which operation of a model has a wrong gradient, and where does a NaN come from?
+
+    Records one call of `model(*inputs, **kwargs)` with its backward, checks the whole and every operation that is
+    written by hand; all distinct operations where the whole does not pass, or with `deep`. `budget` is in seconds.
+    Nothing raises for what is wrong, or for an exception of the model: the report says it. The model, its gradients
+    and random states are afterwards as before.
+
+    >>> class Cube(torch.autograd.Function):
+    ...     @staticmethod
+    ...     def forward(ctx, x):
+    ...         ctx.save_for_backward(x)
+    ...         return x**3
+    ...     @staticmethod
+    ...     def backward(ctx, cotangent):
+    ...         return 2 * ctx.saved_tensors[0] ** 2 * cotangent
+    >>> x = torch.rand(4, dtype=torch.float64, requires_grad=True)
+    >>> report = audit(lambda x: Cube.apply(x.sin()).sum(), x)
+    >>> report.verdict.name, report.guilty.name
+    ('FAIL', 'Cube')
+    """
+    return audits.audit(model, inputs, kwargs, deep=deep, budget=budget, seed=seed)
 
 
 def get_numerical_jacobian(

@@ -116,7 +116,7 @@ def changed_block(**changes: Any) -> str:
         ("[]", "not a document of gradproof"),
         ("{}", "not a document of gradproof"),
         (changed(schema="gradproof.report/1"), "follows gradproof.report/1, and this version of gradproof reads"),
-        (changed(schema="gradproof.report/3"), "follows gradproof.report/3, and this version of gradproof reads"),
+        (changed(schema="gradproof.report/2"), "follows gradproof.report/2, and this version of gradproof reads"),
         (changed(schema="gradproof.run/3"), "follows gradproof.run/3: it holds several reports"),
         (changed(schema="another/2"), "not a document of gradproof"),
         (changed(seed="0"), "report.seed"),

@@ -111,15 +111,15 @@ class Call:
         """The same call, differentiated only with respect to these flat positions."""
         return self._copy(chosen=frozenset(positions))
 
-    def calling(self, function: Callable[..., Any]) -> Self:
-        """The same arguments, given to another function."""
-        return self._copy(function=function)
-
     def replacing(self, replaced: Mapping[int, Any]) -> Self:
         """The same call with other values in some flat positions."""
         arguments, keywords = self._rebuilt(replaced)
         flat = [replaced.get(i, value) for i, value in enumerate(self.flat)]
         return self._copy(arguments=tuple(arguments), keywords=dict(keywords), flat=flat)
+
+    def calling(self, function: Callable[..., Any]) -> Self:
+        """The same call of another function."""
+        return self._copy(function=function)
 
     def _copy(self, **changed: Any) -> Self:
         copy = object.__new__(type(self))

@@ -22,6 +22,7 @@ from typing import Any, cast
 import numpy as np
 
 from gradproof.core.space import Block, Elements
+from gradproof.results.audit import AuditReport
 from gradproof.results.finding import Finding
 from gradproof.results.report import Report
 from gradproof.results.run import Checked, Crash, Run
@@ -30,7 +31,7 @@ REPORT = "gradproof.report/3"
 RUN = "gradproof.run/3"
 _SPECIAL = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 # What a document says besides the fields of a dataclass: it follows from them.
-_DERIVED: dict[type, tuple[str, ...]] = {Report: ("verdict",), Finding: ("message",)}
+_DERIVED: dict[type, tuple[str, ...]] = {Report: ("verdict",), Finding: ("message",), AuditReport: ("verdict",)}
 
 NamedReports = Sequence[tuple[str, Report]]
 
@@ -54,12 +55,12 @@ class RecordedError(Exception):
 
 def dump_report(report: Report) -> str:
     """A report as a document."""
-    return _text(_document(report))
+    return as_text(_document(report))
 
 
 def load_report(text: str) -> Report:
     """The report in a document."""
-    return _report(_parsed(text, REPORT))
+    return _report(parsed(text, REPORT))
 
 
 def dump_run(run: Run | NamedReports) -> str:
@@ -76,35 +77,35 @@ def dump_run(run: Run | NamedReports) -> str:
         for each in made.checks
     ]
     crashes = [dataclasses.asdict(crash) for crash in made.crashes]
-    return _text({"schema": RUN, "reports": checks, "crashes": crashes, "comparisons": list(made.comparisons)})
+    return as_text({"schema": RUN, "reports": checks, "crashes": crashes, "comparisons": list(made.comparisons)})
 
 
 def load_run(text: str) -> Run:
     """The reports in a document of either kind, with their names."""
-    document = _parsed(text, RUN, REPORT)
+    document = parsed(text, RUN, REPORT)
     if document["schema"] == REPORT:
         report = _report(document)
         return Run((Checked(report.subject, report),))
     try:
         checks = [_check(row, f"reports[{k}]") for k, row in enumerate(document["reports"])]
-        crashes = [_Reader(()).read(Crash, row, f"crashes[{k}]") for k, row in enumerate(document["crashes"])]
+        crashes = [Reader(()).read(Crash, row, f"crashes[{k}]") for k, row in enumerate(document["crashes"])]
         return Run(tuple(checks), tuple(crashes), tuple(_checked(document["comparisons"], list, "comparisons")))
     except (KeyError, TypeError) as error:
-        raise _refusal(error) from error
+        raise refusal(error) from error
 
 
 def _check(row: Mapping[str, Any], where: str) -> Checked:
     report = _report(_of_schema(row["report"], REPORT))
     kinds = {"name": str, "expected": bool, "torch": str, "torch_seconds": float}
-    values = {name: _Reader(()).read(kind, row[name], f"{where}.{name}") for name, kind in kinds.items()}
+    values = {name: Reader(()).read(kind, row[name], f"{where}.{name}") for name, kind in kinds.items()}
     return Checked(report=report, **values)
 
 
-def _text(document: Mapping[str, Any]) -> str:
+def as_text(document: Mapping[str, Any]) -> str:
     return json.dumps(document, allow_nan=False, indent=1) + "\n"
 
 
-def _parsed(text: str, *schemas: str) -> dict[str, Any]:
+def parsed(text: str, *schemas: str) -> dict[str, Any]:
     try:
         document = json.loads(text)
     except json.JSONDecodeError as error:
@@ -120,7 +121,7 @@ def _of_schema(document: Any, *schemas: str) -> dict[str, Any]:
     if schema == RUN:
         raise ValueError(f"this document follows {RUN}: it holds several reports, which `gradproof show` reads")
     known = " or ".join(schemas)
-    if isinstance(schema, str) and schema.startswith(("gradproof.report/", "gradproof.run/")):
+    if isinstance(schema, str) and schema.startswith(("gradproof.report/", "gradproof.run/", "gradproof.audit/")):
         raise ValueError(
             f"this document follows {schema}, and this version of gradproof reads {known}: "
             "run the check again, or read the document with the version of gradproof that wrote it"
@@ -129,28 +130,28 @@ def _of_schema(document: Any, *schemas: str) -> dict[str, Any]:
 
 
 def _document(report: Report) -> dict[str, Any]:
-    writer = _Writer()
+    writer = Writer()
     body = writer.write(report)
     return {"schema": REPORT, **body, "blocks": writer.table()}
 
 
 def _report(document: Mapping[str, Any]) -> Report:
     try:
-        blocks = tuple(_block(row, f"blocks[{k}]") for k, row in enumerate(document["blocks"]))
+        blocks = tuple(block_of(row, f"blocks[{k}]") for k, row in enumerate(document["blocks"]))
         body = {name: value for name, value in document.items() if name not in ("schema", "blocks")}
-        report: Report = _Reader(blocks).read(Report, body, "report")
+        report: Report = Reader(blocks).read(Report, body, "report")
     except (KeyError, TypeError, AttributeError) as error:
-        raise _refusal(error) from error
+        raise refusal(error) from error
     for number, finding in enumerate(report.findings):
-        _require_spots_inside(finding, f"report.findings[{number}].spots")
+        require_spots_inside(finding, f"report.findings[{number}].spots")
     return report
 
 
-def _block(row: Any, where: str) -> Block:
+def block_of(row: Any, where: str) -> Block:
     """A row of the table of blocks. `elements` has the numbers of the elements that the block owns, null for all."""
     given: dict[str, Any] = _checked(row, dict, where)
-    block: Block = _Reader(()).read(Block, {name: given[name] for name in given if name != "elements"}, where)
-    numbers = _Reader(()).read(tuple[int, ...] | None, given["elements"], f"{where}.elements")
+    block: Block = Reader(()).read(Block, {name: given[name] for name in given if name != "elements"}, where)
+    numbers = Reader(()).read(tuple[int, ...] | None, given["elements"], f"{where}.elements")
     if numbers is None:
         return block
     if not all(0 <= number < math.prod(block.shape) for number in numbers):
@@ -158,7 +159,7 @@ def _block(row: Any, where: str) -> Block:
     return dataclasses.replace(block, elements=Elements(np.array(numbers, dtype=np.intp)))
 
 
-def _require_spots_inside(finding: Finding, where: str) -> None:
+def require_spots_inside(finding: Finding, where: str) -> None:
     """Spots are of equal number in all lists, and inside the blocks of the worst entry."""
     spots = finding.spots
     if spots is None:
@@ -171,7 +172,7 @@ def _require_spots_inside(finding: Finding, where: str) -> None:
                 raise ValueError(f"{where}: there are coordinates outside of {block.label}")
 
 
-def _refusal(error: Exception) -> ValueError:
+def refusal(error: Exception) -> ValueError:
     return ValueError(f"the document does not follow its schema: {type(error).__name__}: {error}")
 
 
@@ -187,7 +188,7 @@ def _keys(kind: type) -> tuple[str, ...]:
     return *_DERIVED.get(kind, ()), *_fields(kind)
 
 
-class _Writer:
+class Writer:
     """Values to JSON; blocks go into a table."""
 
     def __init__(self) -> None:
@@ -225,7 +226,7 @@ def _kind(error: Exception) -> str:
     return error.kind if isinstance(error, RecordedError) else type(error).__qualname__
 
 
-class _Reader:
+class Reader:
     """JSON to values of the types that the dataclasses say."""
 
     def __init__(self, blocks: tuple[Block, ...]) -> None:

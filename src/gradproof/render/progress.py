@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 import threading
+import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from importlib.util import find_spec
@@ -16,6 +17,8 @@ from gradproof.render.text import printable
 
 # Seconds before anything is shown, and between two looks at the counts.
 _PATIENCE, _PAUSE = 1.0, 0.1
+# Columns of a line that is written over.
+_LINE = 78
 
 
 def watching(cost: Cost, subject: str) -> AbstractContextManager[object]:
@@ -67,3 +70,29 @@ def follow(cost: Cost, subject: str, over: Callable[[], bool], elapsed: float = 
         while not over():
             known = cost.expected > cost.calls
             progress.update(task, completed=cost.calls, total=cost.expected if known else None)
+
+
+class Steps:
+    """A line on a terminal that says which of several checks is running; nothing elsewhere."""
+
+    def __init__(self, subject: str) -> None:
+        self._subject, self._shows = subject, _on_terminal()
+        self._started, self._width = time.monotonic(), 0
+
+    def __enter__(self) -> Steps:
+        return self
+
+    def at(self, number: int, total: int, what: str) -> None:
+        """Check `number` of `total` begins."""
+        if self._shows and time.monotonic() - self._started > _PATIENCE:
+            self._write(f"gradproof {self._subject}: {number} of {total}, {what}")
+
+    def __exit__(self, *_: object) -> None:
+        if self._width:
+            self._write("")
+
+    def _write(self, text: str) -> None:
+        line = printable(text)[:_LINE]
+        sys.stderr.write(f"\r{line.ljust(self._width)}\r{line}")
+        sys.stderr.flush()
+        self._width = len(line)

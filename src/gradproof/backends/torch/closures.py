@@ -36,11 +36,14 @@ def uncovered(
     function: Callable[..., Any], outputs: Sequence[torch.Tensor], known: Sequence[torch.Tensor]
 ) -> tuple[str, ...]:
     """The tensors that a gradient of the outputs would reach, and that are not known, in words."""
-    reached = [tensor for tensor in ends_of(outputs, known) if not any(tensor is each for each in known)]
-    if not reached:
-        return ()
-    names = {id(tensor): name for name, tensor in reversed([*_named(function, "", _DEPTH)])}
-    return tuple(f"{_label(tensor, names.get(id(tensor)))} (only a closure reaches it)" for tensor in reached)
+    others = [tensor for tensor in ends_of(outputs, known) if not any(tensor is each for each in known)]
+    names = names_around(function) if others else {}
+    return tuple(f"{_label(tensor, names.get(id(tensor)))} (only a closure reaches it)" for tensor in others)
+
+
+def names_around(function: Callable[..., Any]) -> dict[int, str]:
+    """What a function calls the tensors that it reads from around itself, by their id."""
+    return {id(tensor): name for name, tensor in reversed([*_named(function, "", _DEPTH)])}
 
 
 def _label(tensor: torch.Tensor, name: str | None) -> str:

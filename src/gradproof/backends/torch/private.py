@@ -12,8 +12,10 @@ from __future__ import annotations
 import contextlib
 import functools
 import importlib
+import sys
 import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Protocol, TypeVar, cast
 
 import torch
@@ -414,3 +416,22 @@ def process_groups(group: Any) -> list[tuple[Any, Any]]:
                 backend = each._get_backend(device)
                 found[id(backend)] = backend, getattr(backend.options, "_timeout", None)
     return [*found.values()]
+
+
+# transforms
+
+
+def inside_a_transform() -> bool:
+    """Whether tensors are those of a transform (vmap, grad, jvp), which cannot be copied out of it."""
+    active = getattr(_torch._C, "_are_functorch_transforms_active", None)
+    return active is not None and bool(active())
+
+
+# compilation
+
+
+def uncompiled() -> AbstractContextManager[Any]:
+    """While inside, compiled functions run as they are written; where nothing is compiled, there is nothing to do."""
+    if "torch._dynamo" not in sys.modules:
+        return nullcontext()
+    return torch.compiler.set_stance("force_eager")

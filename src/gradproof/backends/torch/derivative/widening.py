@@ -11,7 +11,7 @@ A kernel that refuses float64 still refuses, and one that rounds where no operat
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from typing import Any, ParamSpec, TypeVar, cast
 
@@ -48,23 +48,24 @@ def _is_low(dtype: torch.dtype) -> bool:
 class Widening(TorchFunctionMode):
     """While it is entered, every operator computes in double precision. Made for one run."""
 
-    def __init__(self) -> None:
+    def __init__(self, standing_in: Iterable[tuple[torch.Tensor, torch.Tensor]] = ()) -> None:
+        """`standing_in`: tensors with what is to be taken for them, in place of a copy."""
         super().__init__()
         self.coarsest = 0.0
         """The widest spacing of the numbers that would have been computed with; zero: there was nothing to widen."""
-        self._copies: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
+        self._copies: dict[int, tuple[torch.Tensor, torch.Tensor]] = {id(pair[0]): pair for pair in standing_in}
         """By its id, each low-precision tensor that was met (it is kept alive), and the copy that stands in for it."""
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
-        given = [self._widened(value) for value in args]
+        given = [self.widened(value) for value in args]
         if func in _CASTS and given:
             self._meet(_CASTS[func])
-            return given[0]
-        named = {name: self._widened(value) for name, value in kwargs.items()} if kwargs else {}
+            return given[0].to(wide(_CASTS[func]))  # itself, unless it holds integers
+        named = {name: self.widened(value) for name, value in kwargs.items()} if kwargs else {}
         with self._without_autocast():
-            return self._widened(func(*given, **named))
+            return self.widened(func(*given, **named))
 
     def _without_autocast(self) -> AbstractContextManager[Any]:
         """Operators as they are written, where the user lets them run in a lower precision."""
@@ -77,19 +78,19 @@ class Widening(TorchFunctionMode):
             stack.enter_context(torch.autocast(device, enabled=False))
         return stack
 
-    def _widened(self, value: Any) -> Any:
+    def widened(self, value: Any) -> Any:
         """A tensor or a dtype in double precision, wherever it is nested; all else as it is."""
         if isinstance(value, torch.Tensor):
-            return self._copy_of(value) if _is_low(value.dtype) else value
+            return self._copy_of(value) if _is_low(value.dtype) or id(value) in self._copies else value
         if isinstance(value, torch.dtype):
             return self._wide(value) if _is_low(value) else value
         if isinstance(value, (tuple, list)) and not isinstance(value, torch.Size):
             parts = cast("list[Any] | tuple[Any, ...]", value)
-            widened = [self._widened(part) for part in parts]
+            widened = [self.widened(part) for part in parts]
             same = all(new is old for new, old in zip(widened, parts, strict=True))
             return value if same else _remade(value, widened)
         if type(value) is dict:
-            return {name: self._widened(part) for name, part in cast("dict[Any, Any]", value).items()}
+            return {name: self.widened(part) for name, part in cast("dict[Any, Any]", value).items()}
         return value
 
     def _wide(self, dtype: torch.dtype) -> torch.dtype:
@@ -101,7 +102,8 @@ class Widening(TorchFunctionMode):
         self.coarsest = max(self.coarsest, resolution(dtype))
 
     def _copy_of(self, tensor: torch.Tensor) -> torch.Tensor:
-        self._meet(tensor.dtype)
+        if _is_low(tensor.dtype):
+            self._meet(tensor.dtype)
         if id(tensor) not in self._copies:
             self._copies[id(tensor)] = tensor, tensor.to(wide(tensor.dtype))
         return self._copies[id(tensor)][1]

@@ -30,7 +30,7 @@ class Keeper:
 
     def __init__(self, function: Callable[..., Any], values: Sequence[Any], generators: Rewindable) -> None:
         """`values` are the call's arguments; those that require no gradient are kept too."""
-        modules = [part for module in dict.fromkeys(_modules(function)) for part in module.modules()]
+        modules = [part for module in dict.fromkeys(modules_of(function)) for part in module.modules()]
         # a frozen script module has no such flag
         self._training = [(module, module.training) for module in modules if hasattr(module, "training")]
         self._buffers = [(module, dict(buffers)) for module in modules if (buffers := buffers_of(module))]
@@ -52,16 +52,16 @@ class Keeper:
         for rewind in self._rewinds:
             rewind()
         if self._training:
-            self._put_back_modules()
+            self._put_backmodules_of()
 
     def close(self) -> None:
         """Put back whatever any call changed, but for the generators."""
         for kept in self._tensors:
             if kept.has_changed():
                 kept.put_back()
-        self._put_back_modules()
+        self._put_backmodules_of()
 
-    def _put_back_modules(self) -> None:
+    def _put_backmodules_of(self) -> None:
         for module, training in self._training:
             module.training = training
         for module, kept in self._buffers:
@@ -82,13 +82,13 @@ class _Kept:
         self._tensor.data.copy_(self._copy)
 
 
-def _modules(function: Any) -> Iterator[torch.nn.Module]:
+def modules_of(function: Any) -> Iterator[torch.nn.Module]:
     """The modules that a function is, belongs to, or refers to."""
     if isinstance(function, torch.nn.Module):
         yield function
     elif isinstance(function, functools.partial):
         for part in (function.func, *function.args, *function.keywords.values()):
-            yield from _modules(part)
+            yield from modules_of(part)
     else:
         owner = getattr(function, "__self__", None)
         if isinstance(owner, torch.nn.Module):

@@ -1,0 +1,357 @@
+"""The door `gradproof.torch.audit`: record a model, check the whole and its operations, and say which is to blame."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from gradproof.api import check
+from gradproof.backends import as_arguments
+from gradproof.backends.torch.audit.account import Account
+from gradproof.backends.torch.audit.context import departure, faithful, overwriting, overwritten
+from gradproof.backends.torch.audit.flat import saturated
+from gradproof.backends.torch.audit.nonfinite import NonFinite, nonfinite
+from gradproof.backends.torch.audit.operation import Operation, Replay, described
+from gradproof.backends.torch.audit.run import Recording
+from gradproof.backends.torch.audit.session import AuditSession
+from gradproof.core.problem import NothingToCheckError
+from gradproof.core.status import Status
+from gradproof.engine import name_of, observers, version_of
+from gradproof.render.audit_words import context_headline
+from gradproof.render.progress import Steps
+from gradproof.results.audit import AuditedOperation, AuditReport, Notice, NoticeKind, Origin, Phase
+from gradproof.results.finding import Finding
+from gradproof.results.report import Report, Verdict
+
+# Evaluations that the check of the whole may take: what it cannot see with them, the operations show.
+_WHOLE = 48
+# The same where no gradient reaches the result at all: then no operation can be asked instead.
+_WITHOUT_GRAPH = 1024
+# What is asked of an operation: of torch's own its Jacobian, of one written by hand also what bears on a gradient.
+_OF_TORCH = ("jacobian", "unused")
+_BY_HAND = ("jacobian", "unused", "adjoint", "determinism", "linearity", "layout")
+
+
+def audit(
+    model: Callable[..., Any],
+    inputs: Any,
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    deep: bool = False,
+    budget: float | None = None,
+    seed: int = 0,
+) -> AuditReport:
+    """See `gradproof.torch.audit`."""
+    if not callable(model):
+        raise TypeError(f"audit expects a model or a function first, got {model!r}")
+    if budget is not None and not budget > 0:
+        raise ValueError(f"budget is a number of seconds > 0, got {budget!r}")
+    return _Audit(model, as_arguments(inputs), dict(kwargs or {}), deep, budget, seed).report()
+
+
+class _Audit:
+    """One audit, step by step."""
+
+    def __init__(
+        self,
+        model: Callable[..., Any],
+        arguments: tuple[Any, ...],
+        keywords: dict[str, Any],
+        deep: bool,
+        budget: float | None,
+        seed: int,
+    ) -> None:
+        self._started = time.perf_counter()
+        self._model, self._arguments, self._keywords = model, arguments, keywords
+        self._deep, self._budget, self._seed = deep, budget, seed
+        self._session = AuditSession(model, arguments, keywords)
+        self._recording: Recording = self._session.record(seed)
+        self._findings: dict[int, list[Finding]] = {}
+        self._reports: dict[int, Report] = {}
+        self._unchecked: dict[int, str] = {}
+        self._notes: list[str] = []
+
+    def report(self) -> AuditReport:
+        recording = self._recording
+        origins = nonfinite(recording)
+        is_sound = recording.raised is None and not origins
+        account = self._session.account(self._seed) if is_sound else None
+        whole = self._whole() if is_sound else None
+        if is_sound:
+            self._compare_with_alone()
+        self._check_operations(self._wanted(whole, account) if not origins else [], account)
+        complete = all(
+            self._status(operation) is not None for operation in recording.operations if operation.differentiable
+        )
+        return AuditReport(
+            subject=name_of(self._model),
+            whole=whole,
+            operations=tuple(self._audited(operation, whole, account) for operation in recording.operations),
+            notices=tuple(self._named(whole, account)),
+            origins=tuple(map(_origin, origins)),
+            raised=recording.raised,
+            raised_in=recording.raised_in,
+            raised_at=recording.raised_at,
+            deviation=account.deviation if account else None,
+            allowed=account.significant if account else None,
+            complete=complete and not recording.missed,
+            not_covered=(*recording.missed, *(whole.not_covered if whole else ())),
+            notes=tuple(self._notes),
+            seconds=time.perf_counter() - self._started,
+            seed=self._seed,
+            versions=tuple((name, version_of(name)) for name in ("gradproof", "numpy", "torch")),
+        )
+
+    # the whole
+
+    def _whole(self) -> Report | None:
+        """One calibrated probe of everything that a gradient reaches, by few evaluations."""
+        if not self._recording.leaves:
+            self._notes.append("nothing that the model reads requires a gradient")
+            return None
+        try:
+            report = check(
+                self._session.whole(),
+                self._arguments,
+                self._keywords,
+                modes="reverse",
+                properties=_OF_TORCH,
+                budget=_WHOLE if self._recording.backward is not None else _WITHOUT_GRAPH,
+                seed=self._seed,
+            )
+        except (NothingToCheckError, TypeError, ValueError) as error:
+            self._notes.append(f"the whole could not be checked: {error}")
+            return None
+        raised = next((finding for finding in report.findings if finding.status is Status.RAISED), None)
+        if raised is not None:  # and yet it ran once, with its backward: it does not run under a check
+            told = str(raised.cause or raised.headline).partition("\n")[0]
+            self._notes.append(f"the whole could not be checked: {told}")
+            return None
+        return report
+
+    # the operations
+
+    def _wanted(self, whole: Report | None, account: Account | None) -> list[Operation]:
+        """Those to check: what is written by hand first, then by what each explains.
+
+        Where the whole passes and nothing stands out, what is written by hand is enough, unless all are asked for.
+        """
+        operations = [operation for operation in self._recording.operations if operation.differentiable]
+        everything = self._deep or whole is None or not whole.ok or account is None
+        if account is not None:
+            everything |= abs(account.deviation) > account.significant
+
+        def urgency(operation: Operation) -> tuple[bool, float, int]:
+            part = account.contributions.get(operation.number, 0.0) if account else 0.0
+            return not operation.kind.by_hand, -abs(part), operation.number
+
+        chosen = operations if everything else [each for each in operations if each.kind.by_hand]
+        return sorted(chosen, key=urgency)
+
+    def _check_operations(self, operations: Sequence[Operation], account: Account | None) -> None:
+        """One of each kind; and another one by itself where what it explains does not go with what that one is."""
+        first: dict[Any, Operation] = {}
+        for operation in operations:
+            first.setdefault(operation.key, operation)
+        with _unobserved(), Steps("audit") as steps:
+            for number, operation in enumerate(first.values(), 1):
+                steps.at(number, len(first), operation.path)
+                self._check(operation)
+            for operation in operations:
+                other = first[operation.key]
+                report = self._reports.get(other.number)
+                if other is operation or report is None or account is None:
+                    continue
+                if account.stands_out(operation.number) is report.ok:
+                    self._check(operation)
+
+    def _check(self, operation: Operation) -> None:
+        left = None if self._budget is None else self._budget - (time.perf_counter() - self._started)
+        if left is not None and left <= 0:
+            self._unchecked[operation.number] = "the budget ended before"
+            return
+        with self._session.kept():
+            if not faithful(operation):
+                self._unchecked[operation.number] = "called again, it gives other values, or raises"
+                return
+        replay = Replay(operation)
+        try:
+            self._reports[operation.number] = check(
+                replay,
+                replay.inputs(),
+                modes="reverse" if not operation.kind.by_hand else None,
+                properties=_BY_HAND if operation.kind.by_hand else _OF_TORCH,
+                budget=left,
+                seed=self._seed,
+            )
+        except (NothingToCheckError, TypeError, ValueError) as error:
+            self._unchecked[operation.number] = str(error)
+
+    def _compare_with_alone(self) -> None:
+        """Each operation in the model against the same one alone."""
+        operations = self._recording.operations
+        with self._session.kept():
+            for operation in operations:
+                found = departure(self._recording, operation)
+                if found is not None:
+                    writer = None if found.writer is None else operations[found.writer]
+                    headline = context_headline(
+                        operation.path,
+                        _label(operation, found.position),
+                        found.element,
+                        (found.in_model, found.alone),
+                        None if writer is None else (writer.path, writer.line),
+                    )
+                    self._findings.setdefault(operation.number, []).append(
+                        Finding(
+                            property="context",
+                            status=Status.WRONG,
+                            headline=headline,
+                            input=found.position,
+                            input_element=found.element,
+                            numeric=found.alone,
+                            analytic=found.in_model,
+                            wrong=found.elements,
+                        )
+                    )
+
+    # what else is named
+
+    def _named(self, whole: Report | None, account: Account | None) -> Iterator[Notice]:
+        """What is named without being wrong."""
+        operations = self._recording.operations
+        yield from self._overwritten()
+        for operation in operations:
+            if self._cuts(operation, whole, account):
+                yield Notice(kind=NoticeKind.CUT, operation=operation.number)
+        for operation in operations:
+            if self._is_harmless(operation, whole, account) and operation.number in self._reports:
+                yield Notice(kind=NoticeKind.ALONE, operation=operation.number)
+        if self._recording.backward is not None and self._recording.raised is None:
+            yield from (Notice(kind=NoticeKind.NO_GRADIENT, parameter=name) for name in self._without_gradient())
+            for flat in filter(None, (saturated(self._recording, operation) for operation in operations)):
+                yield Notice(kind=NoticeKind.SATURATED, operation=flat.number, count=flat.zero, total=flat.total)
+        for number, report in self._reports.items():
+            kinks = [finding for finding in report.findings if finding.status is Status.KINK]
+            if kinks:
+                count = sum(finding.wrong for finding in kinks)
+                yield Notice(kind=NoticeKind.KINK, operation=number, count=count, total=report.entries)
+
+    def _overwritten(self) -> Iterator[Notice]:
+        """Writes to what was saved: such as torch refuses, and such as show in another gradient."""
+        operations = self._recording.operations
+        saver = overwritten(operations) if self._recording.raised_in == "backward" else None
+        for operation in (operations[number] for number in self._findings) if saver is None else (saver,):
+            writer = overwriting(operations, operation)
+            if writer is not None:
+                yield Notice(kind=NoticeKind.OVERWRITTEN, operation=operation.number, by=writer)
+
+    def _cuts(self, operation: Operation, whole: Report | None, account: Account | None) -> bool:
+        """Whether no gradient goes on from here although the values do."""
+        if account is not None:
+            parts = account.cuts, account.outside
+            return any(abs(part.get(operation.number, 0.0)) > account.significant for part in parts)
+        if self._recording.backward is not None or whole is None or whole.verdict is not Verdict.FAIL:
+            return False
+        return bool(operation.tested) and not any(given.requires_grad for given in operation.outputs)
+
+    def _is_harmless(self, operation: Operation, whole: Report | None, account: Account | None) -> bool:
+        """Wrong by itself, in a whole that passes, of which it explains nothing."""
+        if whole is None or not whole.ok or account is None or self._findings.get(operation.number):
+            return False
+        alone = self._status(operation) in (Status.WRONG, Status.RAISED)
+        known = operation.number in account.contributions
+        return alone and known and not account.stands_out(operation.number)
+
+    def _without_gradient(self) -> Iterator[str]:
+        backward = self._recording.backward
+        assert backward is not None
+        pairs = zip(self._recording.leaves, backward.leaves, strict=True)
+        reached = {id(leaf.tensor) for leaf, gradient in pairs if gradient is not None}
+        yield from (leaf.name for leaf in self._session.parameters() if id(leaf.tensor) not in reached)
+
+    # values for the report
+
+    def _report_of(self, operation: Operation) -> tuple[int, Report | None]:
+        """The report of an operation itself, or of the first one of its kind."""
+        own = self._reports.get(operation.number)
+        if own is not None:
+            return operation.number, own
+        number = self._firsts[operation.key]
+        return number, self._reports.get(number)
+
+    @property
+    def _firsts(self) -> dict[Any, int]:
+        firsts: dict[Any, int] = {}
+        for operation in self._recording.operations:
+            if operation.number in self._reports or operation.number in self._unchecked:
+                firsts.setdefault(operation.key, operation.number)
+        for operation in self._recording.operations:
+            firsts.setdefault(operation.key, operation.number)
+        return firsts
+
+    def _status(self, operation: Operation) -> Status | None:
+        if self._findings.get(operation.number):
+            return Status.WRONG
+        _, report = self._report_of(operation)
+        if report is None:
+            return None
+        return max([finding.status for finding in report.findings], key=lambda each: each.rank, default=Status.RIGHT)
+
+    def _audited(self, operation: Operation, whole: Report | None, account: Account | None) -> AuditedOperation:
+        first, report = self._report_of(operation)
+        return AuditedOperation(
+            number=operation.number,
+            name=operation.name,
+            kind=operation.kind.value,
+            module=operation.module,
+            line=operation.line,
+            definition=operation.definition,
+            inputs=tuple(described(given.value) for _, given in operation.inputs),
+            outputs=tuple(described(given.value) for given in operation.outputs),
+            by_hand=operation.kind.by_hand,
+            differentiable=operation.differentiable,
+            first=first,
+            status=self._status(operation),
+            unchecked=self._unchecked.get(first, ""),
+            share=account.share(operation.number) if account else None,
+            cuts=self._cuts(operation, whole, account),
+            harmless=self._is_harmless(operation, whole, account),
+            findings=tuple(self._findings.get(operation.number, ())),
+            report=report if first == operation.number else None,
+        )
+
+
+@contextmanager
+def _unobserved() -> Generator[None]:
+    """Reports of single operations are part of the audit, not of a test run."""
+    before = observers[:]
+    observers.clear()
+    try:
+        yield
+    finally:
+        observers[:] = before
+
+
+def _label(operation: Operation, position: int) -> str:
+    names = operation.parameter_names
+    name = names[position] if position < len(names) else ""
+    return f"input {position}" + (f" `{name}`" if name else "")
+
+
+_PHASES = {"forward": Phase.FORWARD, "backward": Phase.BACKWARD, "given": Phase.GIVEN}
+
+
+def _origin(found: NonFinite) -> Origin:
+    return Origin(
+        phase=_PHASES[found.phase],
+        value=found.value,
+        element=found.element,
+        operation=found.number,
+        target=found.target,
+        values=found.values,
+        reason=found.reason,
+        count=found.elements,
+    )
