@@ -10,13 +10,18 @@ from gradproof.core.cost import BudgetExhausted
 from gradproof.core.investigation import Investigation
 from gradproof.core.noise import learn_noise
 from gradproof.core.options import Options
-from gradproof.core.precision import NOISY_SHARE, SLIGHT
+from gradproof.core.precision import DOUBLE, NOISY_SHARE, SLIGHT
 from gradproof.core.problem import MisshapenGradientError, Mode, OutputChangedError
 from gradproof.core.seen import Note, Seen
 from gradproof.core.status import Status
+from gradproof.core.stencil import Stencil
 from gradproof.properties.by_twin import has_twin
 from gradproof.properties.property import Pause, Property
-from gradproof.results.finding import Finding
+from gradproof.results.finding import Entry, Finding
+
+# An error bar of this part of a difference leaves no room for noise; nor does a long step, on this rung, whose slope is
+# the same to within this part of it. Inputs up to which that step would cost more than the check.
+_SHARP, _LONG_RUNG, _LIKE, _VERY_FEW = 1e-3, 6, 0.1, 3
 
 
 def examined(
@@ -74,9 +79,35 @@ def _learn_noise(investigation: Investigation, options: Options, found: Sequence
     Noise does not explain a lone entry among others that agree.
     """
     doubts = _doubts(found)
+    if _are_clear(investigation, doubts):
+        return False
     slight = all(map(_is_slight, doubts)) and not _are_few(doubts, options)
     lone = functools.cache(functools.partial(_are_lone, investigation, doubts))
     return bool(doubts) and learn_noise(investigation, slight=slight, unless=lone)
+
+
+def _are_clear(investigation: Investigation, doubts: Sequence[Finding]) -> bool:
+    """Whether all that is in doubt is wrong by far more than noise could be, without measuring any.
+
+    The numerical values come from steps of several sizes, and their error bars say how far these differ. A function
+    made of steps has a slope of zero between them, or another one from further away: of more than a few inputs, one
+    long step looks for that.
+    """
+    worst = [doubt.entries[0] for doubt in doubts if doubt.entries and doubt.status is Status.WRONG]
+    if len(worst) != len(doubts) or investigation.problem.coarsest_eps > DOUBLE or not worst:
+        return False
+    if not all(entry.sides is None and entry.numeric and _is_far(entry) for entry in worst):
+        return False
+    if investigation.problem.inputs.size <= _VERY_FEW:
+        return True
+    entry, stencil = worst[0], Stencil(investigation)
+    far = stencil.slope(entry.input.coordinate, entry.output.coordinate, 2.0**-_LONG_RUNG)
+    return abs(far - entry.numeric) <= _LIKE * entry.difference
+
+
+def _is_far(entry: Entry) -> bool:
+    """Whether an entry is off by far more than its error bar and than what solvers stop at."""
+    return entry.difference > SLIGHT * abs(entry.numeric) and entry.error <= _SHARP * entry.difference
 
 
 def _are_few(doubts: Sequence[Finding], options: Options) -> bool:

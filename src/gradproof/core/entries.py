@@ -19,11 +19,12 @@ from gradproof.core.ladder import rungs
 from gradproof.core.options import Options
 from gradproof.core.probe import Survey, draw_direction
 from gradproof.core.problem import Mode, Problem
+from gradproof.core.screened import Screened
 from gradproof.core.seen import Seen
 from gradproof.core.segments import clear, disputed
 from gradproof.core.status import Status
 from gradproof.core.stencil import Stencil
-from gradproof.core.suspects import Judged, Suspects
+from gradproof.core.suspects import Judge, Judged, Suspects
 from gradproof.core.together import Claim, judge_many
 from gradproof.core.tolerances import Tolerances
 from gradproof.core.types import Matrix
@@ -32,14 +33,20 @@ from gradproof.core.types import Matrix
 _CACHE, _LEAST_ROWS = 2**20, 64
 # The part of the memory budget that the Jacobians held at a time may take; the rest is for batches.
 _HELD = 0.75
+# Entries up to which the numerical Jacobian is kept, to be confirmed as a whole and diagnosed.
+_KEPT = 2**22
 
 
 @dataclass(frozen=True, slots=True)
 class EveryEntry:
-    """The suspects of each mode that has any, judged; and what was seen, where a certificate is wanted."""
+    """The suspects of each mode that has any, judged; and what was seen, where a certificate is wanted.
+
+    `numeric` is the numerical Jacobian by one step for each input, where something is suspect and it is small enough.
+    """
 
     judged: list[Judged]
     seen: Seen | None
+    numeric: Matrix | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +71,15 @@ def every_entry(
     found: dict[Mode, list[Suspects]] = {mode: [] for mode in modes}
     height, length = _height(problem, options, keeps_tiles=tolerances.needs_largest), _length(problem, options)
     investigation.cost.expect(_calls(problem, height, modes))
+    kept: list[_Tile] | None = [] if problem.inputs.size * problem.outputs.size <= _KEPT else None
     for panel in _panels(problem, height):
         claimed = investigation.jacobian_rows(panel, length) if Mode.REVERSE in modes else None
         if claimed is not None:
             tolerances.learn_analytic(claimed, panel, slice(0, problem.inputs.size))
         tiles = _numeric(stencil, tolerances, claimed, panel, length)
         for tile in _all_seen(tolerances, tiles) if tolerances.needs_largest else tiles:
+            if kept is not None:
+                kept.append(tile)
             for mode in modes:
                 analytic = _claim(investigation, mode, claimed, tile)
                 if mode is not Mode.REVERSE:
@@ -77,16 +87,38 @@ def every_entry(
                 if not (tile.settled and mode is Mode.REVERSE):
                     found[mode] += _screen(stencil, tolerances, tile, analytic)
                 found[mode] += _straddled(stencil, tolerances, tile, analytic)
-    judged = [
-        judge_many(stencil, tolerances, mode, _joined(found[mode], stencil), _along(investigation, mode))
-        for mode in modes
-        if found[mode]
-    ]
-    for each in judged:
-        clear(stencil, tolerances, each)
+    accused = {mode: _joined(parts, stencil) for mode, parts in found.items() if parts}
+    numeric = _whole(problem, kept) if accused and kept is not None else None
+    if survey is None and (options.certify or (accused and not stencil.fixed)):
+        survey = _surveyed(stencil)
+    judged = _judged(stencil, tolerances, accused, None if numeric is None or survey is None else (numeric, survey))
     if Mode.REVERSE in modes and (slopes := disputed(stencil)) is not None:
         judged.append(slopes)
-    return EveryEntry(judged, _seen(tolerances, judged, survey or _surveyed(stencil)) if options.certify else None)
+    seen = _seen(tolerances, judged, survey) if options.certify and survey is not None else None
+    return EveryEntry(judged, seen, numeric)
+
+
+def _judged(
+    stencil: Stencil, tolerances: Tolerances, accused: dict[Mode, Suspects], screened: tuple[Matrix, Survey] | None
+) -> list[Judged]:
+    """The suspects of each mode: what a survey confirms is not measured again."""
+    judged: list[Judged] = []
+    for mode, suspects in accused.items():
+        known = None
+        if screened is not None and not stencil.fixed and Screened.can_confirm(stencil.problem):
+            known = Judge(stencil, tolerances).confirm(mode, suspects, Screened(*screened))
+        found = known or judge_many(stencil, tolerances, mode, suspects, _along(stencil.investigation, mode))
+        clear(stencil, tolerances, found)
+        judged.append(found)
+    return judged
+
+
+def _whole(problem: Problem, tiles: list[_Tile]) -> Matrix:
+    """The numerical Jacobian, put together from its tiles."""
+    whole = np.empty((problem.outputs.size, problem.inputs.size))
+    for tile in tiles:
+        whole[tile.rows, tile.columns] = tile.numeric
+    return whole
 
 
 def _along(investigation: Investigation, mode: Mode) -> Claim | None:

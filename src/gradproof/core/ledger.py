@@ -93,6 +93,11 @@ class Ledger:
         n, m = self.problem.inputs.size, self.problem.outputs.size
         return n <= self.options.affordable_columns and n * m <= self.options.affordable_entries
 
+    @property
+    def is_small(self) -> bool:
+        """Whether every entry costs no more than a search for the wrong ones."""
+        return self.is_affordable and self.problem.inputs.size <= self.options.few_columns
+
     def parts(self, column: int) -> list[int]:
         """All coordinates of the element that a coordinate belongs to: they are judged by one modulus."""
         return self.problem.inputs.parts_of(np.array([column])).tolist()

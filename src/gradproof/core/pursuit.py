@@ -33,6 +33,8 @@ from gradproof.core.types import Indices, Vector
 _ROUNDS = 3
 # Inputs that are located of one output.
 _COLUMNS = 2
+# Evaluations that a search for wrong entries may take before it stops with those that it has; at least one.
+_SEARCH = 30
 
 
 class Pursuit:
@@ -55,11 +57,13 @@ class Pursuit:
     def outcome(self) -> Outcome:
         """Every entry while that is affordable; else the wrong ones are located and judged."""
         ledger = self._ledger
-        if ledger.is_affordable:
-            compared = every_entry(ledger.investigation, ledger.options, (Mode.REVERSE,), ledger.survey)
-            nonlinear = not compared.judged and self._is_nonlinear()
-            return Outcome(compared.judged, [], compared.seen, nonlinear=nonlinear)
-        return self._locate(self._survey, self._made, _ROUNDS)
+        if not ledger.is_small:
+            found = self._locate(self._survey, self._made, 0 if ledger.is_affordable else _ROUNDS)
+            if not ledger.is_affordable or any((each.status == Status.WRONG.rank).any() for each in found.judged):
+                return found
+        compared = every_entry(ledger.investigation, ledger.options, (Mode.REVERSE,), ledger.survey)
+        nonlinear = not compared.judged and self._is_nonlinear()
+        return Outcome(compared.judged, [], compared.seen, nonlinear=nonlinear)
 
     def _is_nonlinear(self) -> bool:
         """Whether an accusation that no entry confirms comes from a vjp that is not linear."""
@@ -79,7 +83,7 @@ class Pursuit:
 
     def _locate(self, survey: Survey, made: Probe, rounds: int) -> Outcome:
         """The worst entries, by halving first the outputs, then the inputs."""
-        ledger = self._ledger
+        ledger, before = self._ledger, self._ledger.investigation.cost.evaluations
         found: list[tuple[int, int, float]] = []
         alone: dict[tuple[int, int], tuple[float, float]] = {}
         for output in self._outputs(survey, made):
@@ -88,7 +92,7 @@ class Pursuit:
             found += [(output, column, float(row[column])) for column in dict.fromkeys(columns)]
             if len(columns) == 1 and not survey.bent[output]:
                 alone[output, columns[0]] = _difference(survey, output, row, columns[0])
-            if len(found) >= ledger.options.worst:
+            if len(found) >= ledger.options.worst or ledger.investigation.cost.evaluations - before > _SEARCH:
                 break
         judge = Judge(ledger.stencil, ledger.tolerances)
         judged = judge.judge(Mode.REVERSE, Suspects.accused(found), located=True, witness=_witness(alone))

@@ -18,11 +18,14 @@ from gradproof.core.norm import norm
 from gradproof.core.precision import CONFIDENCE, MISS, SINGLE, SUM_ROUND_OFF, UNSEEN_SHARE
 from gradproof.core.problem import Mode
 from gradproof.core.seen import Seen
+from gradproof.core.status import Status
 from gradproof.core.suspects import Judge, Suspects
 from gradproof.core.types import Flags, Vector
 
 # What a sum of entries may have lost by chance of the largest among them, as a factor.
 _CANCELLED = 2.0
+# Evaluations that a search for wrong entries may take before it stops with those that it has; at least one.
+_SEARCH = 30
 
 
 class Push:
@@ -80,16 +83,22 @@ class Push:
 
     def outcome(self) -> Outcome:
         """Every entry while that is affordable; else the wrong ones are located and judged."""
-        ledger, survey = self._ledger, self._survey
-        if ledger.is_affordable:
-            compared = every_entry(ledger.investigation, ledger.options, (Mode.FORWARD,), survey)
+        ledger = self._ledger
+        found = None if ledger.is_small else self._located()
+        if ledger.is_affordable and (found is None or not (found.judged[0].status == Status.WRONG.rank).any()):
+            compared = every_entry(ledger.investigation, ledger.options, (Mode.FORWARD,), self._survey)
             return Outcome(compared.judged, [], compared.seen, nonlinear=not compared.judged and not self._is_linear())
+        return found or Outcome([], ["the numerical error is too large for the tolerance"], self.seen())
+
+    def _located(self) -> Outcome | None:
+        """The wrong entries of outputs that differ by more than they may; None: there are no such outputs."""
+        ledger, survey = self._ledger, self._survey
         accused = ~(np.abs(survey.value - self._pushed) <= self._bars()) | ~np.isfinite(self._pushed)
-        if accused.any():
-            suspects = Suspects.accused(list(self._locate(accused)))
-            judged = Judge(ledger.stencil, ledger.tolerances).judge(Mode.FORWARD, suspects, located=True)
-            return Outcome([judged], [], self.seen(), unexplained(judged, tolerable=self._is_tolerable()))
-        return Outcome([], ["the numerical error is too large for the tolerance"], self.seen())
+        if not accused.any():
+            return None
+        suspects = Suspects.accused(list(self._locate(accused)))
+        judged = Judge(ledger.stencil, ledger.tolerances).judge(Mode.FORWARD, suspects, located=True)
+        return Outcome([judged], [], self.seen(), unexplained(judged, tolerable=self._is_tolerable()))
 
     def _is_linear(self) -> bool:
         ledger = self._ledger
@@ -137,6 +146,7 @@ class Push:
     def _locate(self, accused: Flags) -> Iterator[tuple[int, int, float]]:
         """The worst input of each of the worst outputs, with the claims for it."""
         ledger, jvp = self._ledger, self._ledger.investigation.jvp
+        before = ledger.investigation.cost.evaluations
         excess = np.where(accused, np.abs(self._survey.value - self._pushed) / self._bars(), 0.0)
         for output in np.argsort(-excess)[: min(ledger.options.worst, int(accused.sum()))].tolist():
 
@@ -148,3 +158,5 @@ class Push:
             for part in ledger.parts(column):
                 along = basis(slice(part, part + 1), len(ledger.direction))[0]
                 yield output, part, float(jvp(along)[output])
+            if ledger.investigation.cost.evaluations - before > _SEARCH:
+                break

@@ -201,6 +201,11 @@ class Stencil(Quotients):
         scale[columns[short]] = length[short]
         return replace(climb, scale=scale), missing[short]
 
+    def slope(self, column: int, output: int, size: float) -> float:
+        """One entry by one central difference, with a step of this size in units of the coordinate's scale."""
+        index, picked = np.array([column], dtype=np.intp), np.array([output], dtype=np.intp)
+        return float(self._central(index, size * self.scale[index], picked)[0, 0])
+
     def ladder(self, column: int, output: int, *, brief: bool) -> tuple[Vector, Vector, Vector]:
         """The rungs of one entry, coarse to fine: steps, extrapolated values, error bars."""
         index, climb = np.array([column], dtype=np.intp), Climb(self._central, self.scale, order=2, brief=brief)

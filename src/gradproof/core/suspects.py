@@ -7,7 +7,7 @@ measured once more with other steps; and at kinks and jumps a valid subgradient 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -17,13 +17,16 @@ from gradproof.core.kinks import Kinks, disproved
 from gradproof.core.ladder import Estimate
 from gradproof.core.precision import APART, CLEAR, SHORTEST
 from gradproof.core.problem import Mode
+from gradproof.core.screened import Screened
 from gradproof.core.status import Status
 from gradproof.core.stencil import Stencil
 from gradproof.core.tolerances import Tolerances
 from gradproof.core.types import Flags, Indices, Matrix, Vector
 
 # Elements measured at a time, and how many are measured once something is known to be wrong.
-_BATCH, _ENOUGH = 16, 16
+_BATCH, _ENOUGH = 4, 16
+# Evaluations after which no more is measured once something is known to be wrong.
+_DEAR = 16
 # Numbers that the points of one element may come to, for as many elements at a time.
 _ROOM = 2**20
 # The second ladder's steps, relative to the first's: noise on one is not the same noise on the other.
@@ -84,6 +87,13 @@ class Judged:
     located: bool = False
     """Whether these are only the entries that a search came upon: there may be more."""
 
+    def take(self, which: Indices) -> Judged:
+        """Some of them."""
+        sides = {new: self.sides[int(old)] for new, old in enumerate(which) if int(old) in self.sides}
+        return replace(
+            self, suspects=self.suspects.take(which), error=self.error[which], status=self.status[which], sides=sides
+        )
+
 
 class _Reading(NamedTuple):
     """What a ladder said of some outputs along some coordinates."""
@@ -126,11 +136,48 @@ class Judge:
         )
         if not self._stencil.fixed:
             self._tolerances.learn_analytic(suspects.analytic, suspects.rows, suspects.columns)
-            self._measure_within_budget(judged, witness)
+            done = self._measure_within_budget(judged, witness)
+            if located and not done.all():  # nothing is known of what a search led to and nobody measured
+                judged = judged.take(np.flatnonzero(done))
         return judged
 
-    def _measure_within_budget(self, judged: Judged, witness: Witness | None) -> None:
-        """If the budget ends, what was found to be wrong by then stays so; nothing is said of the others."""
+    def confirm(self, mode: Mode, suspects: Suspects, screened: Screened) -> Judged | None:
+        """The suspects of which a survey confirms what one step said; None where that is not all that are worst.
+
+        Those of rows that the survey does not confirm are judged by the ladder.
+        """
+        rows = np.unique(suspects.rows)
+        columns = self._inputs.parts_of(suspects.columns)
+        judged = Judged(mode, suspects, np.zeros(len(suspects)), np.zeros(len(suspects), dtype=np.intp), {})
+        self._tolerances.learn_analytic(suspects.analytic, suspects.rows, suspects.columns)
+        reading = _Reading(columns, rows, screened.estimate(columns, rows))
+        first = suspects.numeric.copy(), suspects.tolerance.copy(), suspects.excess.copy()
+        everything = np.arange(len(suspects))
+        self._rejudge(judged, everything, reading)
+        with np.errstate(invalid="ignore"):
+            sharp = judged.error <= CLEAR * np.abs(suspects.analytic - suspects.numeric)
+        not_a_number = ~np.isfinite(suspects.analytic) & np.isfinite(suspects.numeric)
+        wrong = (judged.status == Status.WRONG.rank) & (sharp | (not_a_number & np.isfinite(judged.error)))
+        unconfirmed = ~np.isfinite(judged.error)
+        if not wrong.any():
+            suspects.numeric[:], suspects.tolerance[:], suspects.excess[:] = first
+            return None
+        judged.status[~wrong] = Status.RIGHT.rank  # nothing is known against these
+        rest = np.flatnonzero(unconfirmed)
+        if len(rest):
+            suspects.numeric[rest], suspects.tolerance[rest], suspects.excess[rest] = (part[rest] for part in first)
+            others = self.judge(mode, suspects.take(rest))
+            for name in ("numeric", "tolerance", "excess"):
+                getattr(suspects, name)[rest] = getattr(others.suspects, name)
+            judged.status[rest], judged.error[rest] = others.status, others.error
+            judged.sides.update({int(rest[k]): sides for k, sides in others.sides.items()})
+        return judged
+
+    def _measure_within_budget(self, judged: Judged, witness: Witness | None) -> Flags:
+        """If the budget ends, what was found to be wrong by then stays so; nothing is said of the others.
+
+        Returns what was measured.
+        """
         measured = np.zeros(len(judged.status), dtype=np.bool_)
         try:
             self._measure(judged, measured, witness)
@@ -139,13 +186,15 @@ class Judge:
                 raise
             judged.status[~measured] = Status.INCONCLUSIVE.rank
             judged.error[~measured] = np.inf
+        return measured
 
     def _measure(self, judged: Judged, done: Flags, witness: Witness | None) -> None:
         """Batches of elements, worst first, until all are measured or enough are wrong. Marks what is `done`."""
         status, queue = judged.status, self._worst_first(judged.suspects)
         measured = wrong = 0
-        while measured < len(queue) and not (wrong and measured >= _ENOUGH):
-            batch = queue[measured : measured + self._batch]
+        before, cost = self._stencil.investigation.cost.evaluations, self._stencil.investigation.cost
+        while measured < len(queue) and not (wrong and (measured >= _ENOUGH or cost.evaluations - before > _DEAR)):
+            batch = queue[measured : measured + (1 if judged.located else self._batch)]
             which = np.flatnonzero(np.isin(self._inputs.element_of(judged.suspects.columns), batch))
             if witness is None or not self._confirm(judged, which, witness):
                 self._climb_twice(judged, which)
