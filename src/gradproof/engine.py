@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from gradproof.backends import Session
+from gradproof.causes.explain import explained
 from gradproof.core.cost import BudgetExhausted, Cost
 from gradproof.core.investigation import Investigation
 from gradproof.core.noise import computed_in, told
@@ -35,7 +36,6 @@ from gradproof.properties import DEFAULT, EXPLANATIONS, PROPERTIES
 from gradproof.properties.mutation import with_values_told
 from gradproof.render.progress import watching
 from gradproof.results.certificate import Certificate
-from gradproof.results.diagnosis import eliminate
 from gradproof.results.finding import Finding
 from gradproof.results.report import Report, Spent
 
@@ -166,6 +166,7 @@ def _round(session: Session, request: Request, make: Callable[[], Problem], orde
     with watching(investigation.cost, request.subject) if request.progress else _UNWATCHED:
         findings, seen, notes = _sorted(examined(investigation, options, asked), request)
     if findings:
+        findings = explained(investigation, options, findings)
         findings = with_values_told(findings, [name for name, _ in asked])
         findings, allowed = _accepted(findings, options)
         notes += allowed
@@ -359,19 +360,11 @@ def version_of(package: str) -> str:
 
 
 def _illustrated(first: Round, report: Report) -> Report:
-    """With slices and ladders, and a cause by elimination where no suspect fits."""
+    """With slices and ladders."""
     if first.investigation is None:
         return report
-    pairs = report.pairs
-    hints = {(pair.output, pair.input): eliminate(pairs, pair) for pair in pairs if pair.status is Status.WRONG}
     exhibits = measure_exhibits(first.investigation, [f for f in report.findings if f in first.findings])
-    explained = tuple(
-        dataclasses.replace(f, hint=hints.get((f.entries[0].output.block, f.entries[0].input.block), ""))
-        if f.entries and not f.hint and f.status is Status.WRONG
-        else f
-        for f in report.findings
-    )
-    return dataclasses.replace(report, findings=explained, exhibits=exhibits)
+    return dataclasses.replace(report, exhibits=exhibits)
 
 
 def name_of(func: Callable[..., Any]) -> str:

@@ -39,14 +39,10 @@ _KEPT = 2**22
 
 @dataclass(frozen=True, slots=True)
 class EveryEntry:
-    """The suspects of each mode that has any, judged; and what was seen, where a certificate is wanted.
-
-    `numeric` is the numerical Jacobian by one step for each input, where something is suspect and it is small enough.
-    """
+    """The suspects of each mode that has any, judged; and what was seen, where a certificate is wanted."""
 
     judged: list[Judged]
     seen: Seen | None
-    numeric: Matrix | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +91,8 @@ def every_entry(
     if Mode.REVERSE in modes and (slopes := disputed(stencil)) is not None:
         judged.append(slopes)
     seen = _seen(tolerances, judged, survey) if options.certify and survey is not None else None
-    return EveryEntry(judged, seen, numeric)
+    investigation.screened = numeric
+    return EveryEntry(judged, seen)
 
 
 def _judged(

@@ -24,7 +24,6 @@ from gradproof.properties.by_integral import by_integral, can_integrate
 from gradproof.properties.by_twin import by_twin, has_twin
 from gradproof.properties.in_noise import in_noise
 from gradproof.properties.property import Pause
-from gradproof.results.diagnosis import Evidence, diagnose
 from gradproof.results.finding import Entry, Finding, Spots
 
 _HEADLINES = {
@@ -166,7 +165,7 @@ def describe(problem: Problem, options: Options, judged: Judged, name: str, head
     for kink, output, input_ in dict.fromkeys(zip(kinks.tolist(), output_of.tolist(), input_of.tolist(), strict=True)):
         group = guilty[(kinks == kink) & (output_of == output) & (input_of == input_)]
         entries = tuple(_entry(problem, judged, int(k)) for k in group[: options.worst])
-        hint = "" if kink else _not_finite(problem, judged, group) or _hint(entries, judged, group)
+        hint = "" if kink else _not_finite(problem, judged, group)
         finding = _finding(entries, judged, len(group), _KINK_HEADLINES[judged.mode] if kink else headline)
         finding = replace(finding, property=name, hint=hint, spots=_spots(judged, entries[0], group, options))
         yield _lone_kink(finding) if kink and _is_lone(problem) else finding
@@ -220,24 +219,6 @@ def _not_finite(problem: Problem, judged: Judged, group: Indices) -> str:
     worst = int(judged.suspects.rows[group][~np.isfinite(values)][0])
     place, value = problem.outputs.place(worst), problem.value[worst]
     return f"{place} is {value} at this point: move the inputs to where the function has a value"
-
-
-def _hint(entries: tuple[Entry, ...], judged: Judged, group: Indices) -> str:
-    suspects, worst = judged.suspects, entries[0]
-    off = np.abs(suspects.analytic[group] - suspects.numeric[group]) > suspects.tolerance[group]
-    group = group[(judged.status[group] == Status.WRONG.rank) & off]
-    if not len(group):
-        return ""
-    return diagnose(
-        Evidence(
-            worst.output.block,
-            worst.input.block,
-            suspects.rows[group],
-            suspects.columns[group],
-            suspects.numeric[group],
-            suspects.analytic[group],
-        )
-    )
 
 
 def _entry(problem: Problem, judged: Judged, k: int) -> Entry:
