@@ -13,6 +13,8 @@ from gradproof.core.types import Vector
 
 # Columns and entries of each that are looked at; how near a ratio of curvatures is to a whole number.
 _COLUMNS, _ENTRIES, _WHOLE = 6, 6, 0.1
+# Elements whose curvature is looked at, wrong ones and right ones.
+_BENDS = 5
 _ADVICE = "an index that occurs more than once: add up (index_add, scatter_add, atomic add) in place of assigning"
 
 
@@ -27,24 +29,27 @@ def lost(evidence: Evidence, found: Samples, cotangent: Vector) -> Iterator[str]
 
 
 def _by_entries(evidence: Evidence, found: Samples) -> Iterator[str]:
-    seen = 0
-    kept_rows: set[int] = set()
-    for column in found.columns[found.wrong][:_COLUMNS].tolist():
-        truth = evidence.column(column)
-        size = float(np.abs(truth).max())
-        rows = np.flatnonzero(np.abs(truth) > 1e-6 * size)
+    """Every entry that an output of such a column claims, among those that were measured, is right or zero."""
+    inside = found.columns - evidence.input.start
+    truths = np.stack([evidence.column(column) for column in found.columns.tolist()])
+    looked_at = lost_somewhere = 0
+    for k in np.flatnonzero(found.wrong)[:_COLUMNS].tolist():
+        size = float(np.abs(truths[k]).max())
+        rows = np.flatnonzero(np.abs(truths[k]) > 1e-6 * size)
         if len(rows) < 2 or len(rows) > evidence.output.size // 2 + 1:
             return
         ends = rows if len(rows) <= _ENTRIES else np.concatenate([rows[: _ENTRIES // 2], rows[-_ENTRIES // 2 :]])
-        claims = np.array(
-            [evidence.claimed(_unit(evidence.output.size, row))[column - evidence.input.start] for row in ends]
-        )
-        right, zero = close(claims, truth[ends], 1e-7 * size), claims == 0
-        if not (right | zero).all() or not zero.any():
+        kept = 0
+        for row in ends.tolist():
+            claims = evidence.claimed(_unit(evidence.output.size, row))[inside]
+            right = close(claims, truths[:, row], 1e-7 * size)
+            if not (right | (claims == 0)).all():
+                return
+            kept += int(right[k])
+        if kept == len(ends):
             return
-        kept_rows |= set(ends[right].tolist())
-        seen += 1
-    if seen >= 1 and kept_rows and (seen > 1 or len(found) < 8):
+        looked_at, lost_somewhere = looked_at + 1, lost_somewhere + (kept > 0)
+    if lost_somewhere and (looked_at > 1 or len(found) < 8):
         yield f"of several outputs that read one element, only some are counted and the others are 0: {_ADVICE}"
 
 
@@ -55,9 +60,11 @@ def _unit(size: int, row: int) -> Vector:
 
 
 def _by_curvature(evidence: Evidence, found: Samples, cotangent: Vector) -> Iterator[str]:
-    bends = evidence.curvature_at(cotangent, found.columns)
-    wrong, right = bends[found.wrong], bends[found.right]
-    if len(wrong) < 2 or len(right) < 2 or not np.isfinite(bends[found.telling]).all():
+    wrong, right = (
+        evidence.curvature_at(cotangent, found.columns[which][:_BENDS]) for which in (found.wrong, found.right)
+    )
+    wrong, right = wrong[np.isfinite(wrong)], right[np.isfinite(right)]
+    if len(wrong) < 2 or len(right) < 2:
         return
     one = float(np.median(right))
     if not one or not (np.abs(right / one - 1.0) < _WHOLE).all():

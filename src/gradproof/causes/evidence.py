@@ -143,6 +143,11 @@ class Evidence:
         return np.array([cotangent @ self._columns[c][0] for c in columns.tolist()])
 
     def curvature_at(self, cotangent: Vector, columns: Indices) -> Vector:
+        """Second derivatives along some coordinates that were measured; NaN where the allowance does not suffice."""
+        unknown = [c for c in columns.tolist() if np.isnan(self._columns[c][1]).any()]
+        kept = {c: self._columns.pop(c) for c in unknown[: self.allowance.left // 2]}
+        self.measure(np.array(list(kept), dtype=np.intp))
+        self._columns = {**kept, **self._columns}
         return np.array([cotangent @ self._columns[c][1] for c in columns.tolist()])
 
     def bar_at(self, cotangent: Vector, columns: Indices) -> Vector:

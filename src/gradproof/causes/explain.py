@@ -23,6 +23,8 @@ from gradproof.results.finding import Finding
 _PAIRS, _OTHERS = 3, 3
 # Evaluations that all causes together may take where every entry would take more.
 _MOST = 84
+# Evaluations of a failure in all; and what causes get where more was needed before.
+_IN_ALL, _LEAST = 156, 32
 # How sure a finding's cause is: a named cause, a region alone, what is known besides.
 _CAUSE, _REGION, _KNOWN = 2, 1, 0
 
@@ -75,7 +77,7 @@ def _most(investigation: Investigation, options: Options) -> int:
     columns = investigation.problem.inputs.size
     if columns <= options.few_columns:
         return max(0, 2 * (2 * columns + 1) - investigation.cost.evaluations)
-    return max(0, min(_MOST, 156 - investigation.cost.evaluations))
+    return max(_LEAST, min(_MOST, _IN_ALL - investigation.cost.evaluations))
 
 
 def _with(finding: Finding, cause: Explained) -> Finding:
@@ -126,8 +128,10 @@ def _explain(investigation: Investigation, finding: Finding, allowance: Allowanc
     evidence.along(evidence.direction)
     sample(evidence, anchors)
     found = _telling(evidence)
-    cause = next(_causes(evidence, found), "")
-    where = regions.region(evidence, found)
+    partial = next((text for fit in (factors.zero, factors.constant) for text in fit(evidence, found)), "")
+    cause = "" if partial else next(_causes(evidence, found), "")
+    where = "" if cause else regions.region(evidence, found)  # what reorders everything is not of a region
+    cause = cause or partial
     sampled = _sampled(evidence, found)
     if cause:
         return Explained("; ".join(filter(None, (cause, where))), _CAUSE, sampled)
@@ -146,8 +150,6 @@ def _causes(evidence: Evidence, found: Samples) -> Iterator[str]:
     """Every cause that holds, those first that say most."""
     cotangents = [v for v in evidence.cotangents if np.array_equal(samples(evidence, v).claim, found.claim)]
     cotangent = cotangents[0]
-    yield from factors.zero(evidence, found)
-    yield from factors.constant(evidence, found)
     yield from structure.reordered(evidence)
     yield from formulas.input_for_output(evidence, found, cotangent)
     yield from terms.product_rule(evidence, found, cotangent)
@@ -165,12 +167,13 @@ def _without_cotangent(fit: Callable[[Evidence, Samples], Iterator[str]]) -> _Fi
 
 
 _FITS: tuple[_Fit, ...] = (
-    _without_cotangent(factors.by_index),
+    _without_cotangent(factors.by_size),
     factors.by_array,
     terms.of_array,
     terms.along_axes,
     _without_cotangent(terms.same_claim),
     _without_cotangent(factors.near_one),
+    _without_cotangent(factors.by_index),
 )
 
 

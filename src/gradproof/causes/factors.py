@@ -96,6 +96,11 @@ def _counted(factor: float, sizes: dict[int, str]) -> str:
     return ""
 
 
+def by_size(evidence: Evidence, found: Samples) -> Iterator[str]:
+    """A factor for each index of one axis, of two sizes that are mixed up."""
+    return (text for text in by_index(evidence, found) if "which are swapped" in text)
+
+
 def by_index(evidence: Evidence, found: Samples) -> Iterator[str]:
     """A factor for each index of one axis."""
     telling = found.take(found.telling)

@@ -6,6 +6,7 @@ outside of the region, along which claim and truth agree.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 import numpy as np
@@ -18,6 +19,8 @@ from gradproof.core.types import Flags, Vector
 
 # Claim and truth agree along a direction if they differ by no more than what may be.
 _AGREES = 1.0
+# How likely it may be that what was sampled lies in a region by chance.
+_CHANCE = 1e-2
 
 
 def region(evidence: Evidence, found: Samples) -> str:
@@ -28,6 +31,11 @@ def region(evidence: Evidence, found: Samples) -> str:
         if inside.any() and not inside.all() and _agrees_without(evidence, inside):
             return text
     return _of_output(evidence)
+
+
+def _is_chance(found: Samples, ways: int) -> bool:
+    """Whether as many wrong ones among those sampled are likely to lie so in one of so many ways, by chance."""
+    return ways > _CHANCE * math.comb(int(found.telling.sum()), int(found.wrong.sum()))
 
 
 def _agrees_without(evidence: Evidence, inside: Flags) -> bool:
@@ -56,15 +64,20 @@ def _candidates(evidence: Evidence, found: Samples) -> Iterator[tuple[str, Flags
     wrong, right = (block.positions(found.columns[which]) for which in (found.wrong, found.right))
     for axis, size in enumerate(shape):
         bad, good = np.unique(wrong[axis]), np.unique(right[axis])
-        if size < 3 or np.intersect1d(bad, good).size:
+        between = bool(((good > bad.min()) & (good < bad.max())).any())
+        if size < 3 or np.intersect1d(bad, good).size or (between and bad.tolist() != [0, size - 1]):
             continue
         index = everywhere[axis]
-        yield from _ends(evidence, axis, size, (int(bad.min()), int(bad.max())), good, index)
+        for text, inside in _ends(evidence, axis, size, (int(bad.min()), int(bad.max())), good, index):
+            lone = len(bad) == 1 and bad[0] in (0, size - 1)
+            at_end = bool(inside[index == 0].any() or inside[index == size - 1].any())
+            if 2 * len(np.unique(index[inside])) <= size and (lone or not _is_chance(found, 2 if at_end else size)):
+                yield text, inside
     if shape and min(shape) > 2:
         border = np.zeros(len(elements), dtype=np.bool_)
         for axis, size in enumerate(shape):
             border |= (everywhere[axis] == 0) | (everywhere[axis] == size - 1)
-        if all(border[(found.columns[found.wrong] - block.start) // block.parts]):
+        if not _is_chance(found, 1) and all(border[(found.columns[found.wrong] - block.start) // block.parts]):
             yield f"wrong only along the border of {block.label}", border
     yield from _by_value(evidence, found)
 
@@ -138,7 +151,7 @@ def _off(evidence: Evidence, inside: Flags) -> float | None:
 
 def _by_value(evidence: Evidence, found: Samples) -> Iterator[tuple[str, Flags]]:
     """Beyond a bound of the input, the output or another input."""
-    if int(found.wrong.sum()) < 2 or int(found.right.sum()) < 2:
+    if int(found.wrong.sum()) < 2 or int(found.right.sum()) < 2 or _is_chance(found, 2):
         return
     inside = found.columns - evidence.input.start
     for name, array in base_arrays(evidence):
