@@ -42,9 +42,13 @@ def main(names: list[str]) -> None:
                 inputs += placed
                 total += 1
                 if word != "TRUE" or not placed or names:
-                    print(f"{name} size {size} seed {seed}: {word}{'' if placed else ', WRONG INPUT'}: {hint}  [{evaluations}]")
-    print(f"{total} checks: the input is right in {inputs}, the first cause true in {counts['TRUE']} "
-          f"({100 * counts['TRUE'] / total:.0f} %), none named in {counts['none']}, false in {counts['FALSE']}")
+                    print(
+                        f"{name} size {size} seed {seed}: {word}{'' if placed else ', WRONG INPUT'}: {hint}  [{evaluations}]"
+                    )
+    print(
+        f"{total} checks: the input is right in {inputs}, the first cause true in {counts['TRUE']} "
+        f"({100 * counts['TRUE'] / total:.0f} %), none named in {counts['none']}, false in {counts['FALSE']}"
+    )
 
 
 if __name__ == "__main__":

@@ -25,6 +25,8 @@ _PAIRS, _OTHERS = 3, 3
 _MOST = 84
 # Evaluations of a failure in all; and what causes get where more was needed before.
 _IN_ALL, _LEAST = 156, 32
+# Evaluations that sampling leaves for regions, and for derivatives at other points.
+_FOR_REGIONS, _FOR_POINTS = 32, 12
 # How sure a finding's cause is: a named cause, a region alone, what is known besides.
 _CAUSE, _REGION, _KNOWN = 2, 1, 0
 
@@ -126,8 +128,11 @@ def _explain(investigation: Investigation, finding: Finding, allowance: Allowanc
         return Explained(next(nonfinite.not_finite(evidence), ""), _CAUSE)
     anchors = np.array(list(dict.fromkeys(entry.input.coordinate for entry in finding.entries)), dtype=np.intp)
     evidence.along(evidence.direction)
-    sample(evidence, anchors)
+    sample(evidence, anchors, keep=_FOR_REGIONS)
     found = _telling(evidence)
+    if not found.right.any():  # wrong everywhere: there is no region to look for
+        sample(evidence, anchors, keep=_FOR_POINTS)
+        found = _telling(evidence)
     partial = next((text for fit in (factors.zero, factors.constant) for text in fit(evidence, found)), "")
     cause = "" if partial else next(_causes(evidence, found), "")
     where = "" if cause else regions.region(evidence, found)  # what reorders everything is not of a region

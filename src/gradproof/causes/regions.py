@@ -7,7 +7,9 @@ outside of the region, along which claim and truth agree.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
@@ -15,20 +17,22 @@ from gradproof.causes.arrays import base_arrays
 from gradproof.causes.evidence import Evidence
 from gradproof.causes.sampling import Samples
 from gradproof.core.problem import Mode
-from gradproof.core.types import Flags, Vector
+from gradproof.core.types import Flags, Indices, Vector
 
 # Claim and truth agree along a direction if they differ by no more than what may be.
 _AGREES = 1.0
 # How likely it may be that what was sampled lies in a region by chance.
 _CHANCE = 1e-2
+# How often a bound is narrowed.
+_NARROWER = 3
 
 
 def region(evidence: Evidence, found: Samples) -> str:
     """Where the input is wrong, proved; nothing where that is everywhere, or no region is proved."""
     if not found.right.any() or not found.wrong.any():
         return _of_output(evidence)
-    for text, inside in _candidates(evidence, found):
-        if inside.any() and not inside.all() and _agrees_without(evidence, inside):
+    for inside, told in _candidates(evidence, found):
+        if inside.any() and not inside.all() and _agrees_without(evidence, inside) and (text := told()):
             return text
     return _of_output(evidence)
 
@@ -56,63 +60,62 @@ def _wrong_elements(evidence: Evidence) -> Vector:
     return evidence.problem.inputs.element_of(np.unique(np.concatenate(wrong)))
 
 
-def _candidates(evidence: Evidence, found: Samples) -> Iterator[tuple[str, Flags]]:
-    block = evidence.input
-    shape = block.shape
+def _candidates(evidence: Evidence, found: Samples) -> Iterator[tuple[Flags, Callable[[], str]]]:
+    """Regions that hold all wrong samples and few right ones, as flags of elements; and how to narrow and tell them."""
+    block, shape = evidence.input, evidence.input.shape
     elements = evidence.elements()
     everywhere = block.positions(elements) if shape else ()
     wrong, right = (block.positions(found.columns[which]) for which in (found.wrong, found.right))
     for axis, size in enumerate(shape):
         bad, good = np.unique(wrong[axis]), np.unique(right[axis])
-        between = bool(((good > bad.min()) & (good < bad.max())).any())
-        if size < 3 or np.intersect1d(bad, good).size or (between and bad.tolist() != [0, size - 1]):
-            continue
-        index = everywhere[axis]
-        for text, inside in _ends(evidence, axis, size, (int(bad.min()), int(bad.max())), good, index):
-            lone = len(bad) == 1 and bad[0] in (0, size - 1)
-            at_end = bool(inside[index == 0].any() or inside[index == size - 1].any())
-            if 2 * len(np.unique(index[inside])) <= size and (lone or not _is_chance(found, 2 if at_end else size)):
-                yield text, inside
-    if shape and min(shape) > 2:
+        if size > 2 and not np.intersect1d(bad, good).size:
+            yield from _along(evidence, found, _Axis(axis, size, everywhere[axis]), bad, good)
+    if shape and min(shape) > 2 and not _is_chance(found, 1):
         border = np.zeros(len(elements), dtype=np.bool_)
         for axis, size in enumerate(shape):
             border |= (everywhere[axis] == 0) | (everywhere[axis] == size - 1)
-        if not _is_chance(found, 1) and all(border[(found.columns[found.wrong] - block.start) // block.parts]):
-            yield f"wrong only along the border of {block.label}", border
+        if all(border[(found.columns[found.wrong] - block.start) // block.parts]):
+            yield border, lambda: f"wrong only along the border of {block.label}"
     yield from _by_value(evidence, found)
 
 
-def _ends(
-    evidence: Evidence, axis: int, size: int, bad: tuple[int, int], good: Vector, index: Vector
-) -> Iterator[tuple[str, Flags]]:
-    """Indices from a lowest to a highest, as far as wrong ones reach."""
-    label = evidence.input.label
-    low, high = bad
+class _Axis(NamedTuple):
+    """An axis of the input, and the index along it of every element."""
+
+    number: int
+    size: int
+    index: Indices
+
+
+def _along(
+    evidence: Evidence, found: Samples, axis: _Axis, bad: Indices, good: Indices
+) -> Iterator[tuple[Flags, Callable[[], str]]]:
+    """Indices of one axis from a lowest to a highest, or both ends of it."""
+    index, size = axis.index, axis.size
+    low, high = int(bad.min()), int(bad.max())
+    if (low, high) == (0, size - 1):
+        if len(bad) == 2 and size > 3 and not _is_chance(found, 1):
+            text = f"wrong only at both ends of axis {axis.number} of {evidence.input.label}: the boundary"
+            yield (index == 0) | (index == size - 1), lambda: text
+        return
     below = max([int(k) for k in good if k < low], default=-1)
     above = min([int(k) for k in good if k > high], default=size)
-    if low == 0 and high == size - 1 and not evidence.is_small:
-        both = (index == 0) | (index == size - 1)
-        yield f"wrong only at both ends of axis {axis} of {label}: the boundary", both
+    if ((good > low) & (good < high)).any():
         return
-    low = _first_wrong(evidence, index, below, low)
-    high = _last_wrong(evidence, index, high, above)
-    inside = (index >= low) & (index <= high)
-    count = high - low + 1
-    if low == 0 and high == size - 1:
-        both = (index == 0) | (index == size - 1)
-        yield f"wrong only at both ends of axis {axis} of {label}: the boundary", both
-    elif count == 1:
-        which = ": the last" if low == size - 1 else ": the first" if low == 0 else ""
-        yield f"wrong only at index {low} of {size} along axis {axis} of {label}{which}", inside
-    elif high == size - 1:
-        yield (
-            f"wrong only at the last {count} of {size} indices along axis {axis} of {label}: a tail left over?",
-            inside,
-        )
-    elif low == 0:
-        yield f"wrong only at the first {count} of {size} indices along axis {axis} of {label}", inside
-    else:
-        yield f"wrong only at indices {low} to {high} of {size} along axis {axis} of {label}", inside
+    at_end = below < 0 or above == size
+    lone = len(bad) == 1 and at_end
+    if lone or not _is_chance(found, 2 if at_end else size):
+        yield (index > below) & (index < above), lambda: _told(evidence, axis, (below, low, high, above))
+
+
+def _told(evidence: Evidence, axis: _Axis, known: tuple[int, int, int, int]) -> str:
+    """The region between two indices that are right, narrowed and in words; nothing where it is most of the axis."""
+    below, low, high, above = known
+    low, high = _first_wrong(evidence, axis.index, below, low), _last_wrong(evidence, axis.index, high, above)
+    if 2 * (high + 1 - low) > axis.size + 1:
+        return ""
+    tail = ": a tail left over?" if high == axis.size - 1 and high > low else ""
+    return f"wrong only {_words(low, high + 1, axis.size)} along axis {axis.number} of {evidence.input.label}{tail}"
 
 
 def _first_wrong(evidence: Evidence, index: Vector, below: int, low: int) -> int:
@@ -146,10 +149,10 @@ def _last_wrong(evidence: Evidence, index: Vector, high: int, above: int) -> int
 
 
 def _off(evidence: Evidence, inside: Flags) -> float | None:
-    return evidence.residual(np.where(np.repeat(inside, evidence.input.parts), evidence.direction, 0.0))
+    return evidence.residual(np.where(np.repeat(inside, evidence.input.parts), evidence.direction, 0.0), quick=True)
 
 
-def _by_value(evidence: Evidence, found: Samples) -> Iterator[tuple[str, Flags]]:
+def _by_value(evidence: Evidence, found: Samples) -> Iterator[tuple[Flags, Callable[[], str]]]:
     """Beyond a bound of the input, the output or another input."""
     if int(found.wrong.sum()) < 2 or int(found.right.sum()) < 2 or _is_chance(found, 2):
         return
@@ -158,19 +161,30 @@ def _by_value(evidence: Evidence, found: Samples) -> Iterator[tuple[str, Flags]]
         bad, good = array[inside[found.wrong]], array[inside[found.right]]
         for word, low, high, sign in (("above", good, bad, 1.0), ("below", -good, -bad, -1.0)):
             if low.max() < high.min():
-                bound, told = _bound(sign * float(low.max()), sign * float(high.min()))
-                yield f"wrong only where {name} is {word} {told}", sign * array > sign * bound
+                yield (
+                    sign * array > low.max(),
+                    partial(_bounded, evidence, name, word, sign * array, (low.max(), high.min())),
+                )
 
 
-def _bound(first: float, second: float) -> tuple[float, str]:
-    """A bound between two numbers: a round one, if there is one."""
-    low, high = min(first, second), max(first, second)
-    for digits in range(3):
-        rounded = round((low + high) / 2.0, digits)
-        if low <= rounded <= high:
-            return rounded, f"{rounded + 0.0:g}"
-    middle = (low + high) / 2.0
-    return middle, f"about {middle:.3g}"
+def _bounded(evidence: Evidence, name: str, word: str, values: Vector, bounds: tuple[float, float]) -> str:
+    sign = 1.0 if word == "above" else -1.0
+    first, last = sorted(sign * bound for bound in _narrowed_bound(evidence, values, *map(float, bounds)))
+    return f"wrong only where {name} is {word} a bound between {first:.3g} and {last:.3g}"
+
+
+def _narrowed_bound(evidence: Evidence, values: Vector, low: float, high: float) -> tuple[float, float]:
+    """Two numbers, closer to each other, between which the bound lies: nothing is wrong up to the lower one."""
+    for _ in range(_NARROWER):
+        between = values[(values > low) & (values < high)]
+        if not len(between):
+            break
+        middle = float(np.median(between))
+        off = _off(evidence, (values > low) & (values <= middle))
+        if off is None:
+            break
+        low, high = (low, middle) if off > _AGREES else (middle, high)
+    return low, high
 
 
 def _of_output(evidence: Evidence) -> str:

@@ -42,10 +42,14 @@ class Samples:
         return self.telling & ~self.wrong
 
 
-def sample(evidence: Evidence, anchors: Indices) -> None:
-    """Measure the elements of the grid and random ones, around the anchors, which are known to be wrong."""
+def sample(evidence: Evidence, anchors: Indices, *, keep: int = 0) -> None:
+    """Measure the elements of the grid and random ones, around the anchors, which are known to be wrong.
+
+    So many evaluations are kept for other questions.
+    """
     if not evidence.is_small:
-        evidence.measure(_parts(evidence, np.concatenate([anchors[:1], _grid(evidence, anchors), anchors[1:3]])))
+        wanted = _parts(evidence, np.concatenate([anchors[:1], _grid(evidence, anchors), anchors[1:3]]))
+        evidence.measure(wanted[: max(0, (evidence.allowance.left - keep) // 2)])
 
 
 def samples(evidence: Evidence, cotangent: Vector) -> Samples:

@@ -33,8 +33,9 @@ from gradproof.core.types import Indices, Vector
 _ROUNDS = 3
 # Inputs that are located of one output.
 _COLUMNS = 2
-# Evaluations that a search for wrong entries may take before it stops with those that it has; at least one.
-_SEARCH = 30
+# Evaluations after which a search for wrong entries stops with those that it has: where many outputs are wrong, and
+# where few are, of which each has a wrong entry of its own.
+_SEARCH, _SEARCH_FEW = 8, 60
 
 
 class Pursuit:
@@ -86,13 +87,15 @@ class Pursuit:
         ledger, before = self._ledger, self._ledger.investigation.cost.evaluations
         found: list[tuple[int, int, float]] = []
         alone: dict[tuple[int, int], tuple[float, float]] = {}
-        for output in self._outputs(survey, made):
+        outputs = list(itertools.islice(self._outputs(survey, made), ledger.options.worst + 1))
+        most = _SEARCH if len(outputs) > ledger.options.worst else _SEARCH_FEW
+        for output in outputs:
             row = self._row(output)
             columns = [part for column in _columns(survey, output, row) for part in ledger.parts(column)]
             found += [(output, column, float(row[column])) for column in dict.fromkeys(columns)]
             if len(columns) == 1 and not survey.bent[output]:
                 alone[output, columns[0]] = _difference(survey, output, row, columns[0])
-            if len(found) >= ledger.options.worst or ledger.investigation.cost.evaluations - before > _SEARCH:
+            if len(found) >= ledger.options.worst or ledger.investigation.cost.evaluations - before > most:
                 break
         judge = Judge(ledger.stencil, ledger.tolerances)
         judged = judge.judge(Mode.REVERSE, Suspects.accused(found), located=True, witness=_witness(alone))
