@@ -77,6 +77,8 @@ class Ledger:
         """Every cotangent asked, with its answer: used again with every new direction, for nothing."""
         self.sample: list[Judged] = []
         """An entry at a kink, of those that were verified together; and entries of rows that were looked at alone."""
+        self.wrong: list[Judged] = []
+        """What was found to be wrong in reverse mode."""
         self.between_sides: Vector = alike(problem.inputs.size, 0.0)
         """How far apart the two sides of a kink may be along each coordinate, where kinks were verified together."""
         self.seen_rows: dict[int, SeenRow] = {}

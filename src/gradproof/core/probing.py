@@ -21,6 +21,7 @@ from gradproof.core.problem import Mode
 from gradproof.core.pursuit import Pursuit
 from gradproof.core.push import Push
 from gradproof.core.questioning import Questioning
+from gradproof.core.status import Status
 from gradproof.core.weak import weak_elements
 
 # Inputs that are looked at alone, if a joint probe does not see them.
@@ -59,7 +60,9 @@ class Prober:
             pursuit = Pursuit(ledger, self._questioning, accused)
             accusation = pursuit.accusation()
             yield accusation
-            yield accusation.located(pursuit.outcome, ledger.sample)
+            outcome = accusation.located(pursuit.outcome, ledger.sample)
+            ledger.wrong = [each for each in outcome.judged if (each.status == Status.WRONG.rank).any()]
+            yield outcome
             return
         unseen = unseen_blocks(ledger)
         if unseen and ledger.is_affordable:  # the last resort

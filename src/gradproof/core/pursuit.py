@@ -98,7 +98,7 @@ class Pursuit:
             if len(found) >= ledger.options.worst or ledger.investigation.cost.evaluations - before > most:
                 break
         judge = Judge(ledger.stencil, ledger.tolerances)
-        judged = judge.judge(Mode.REVERSE, Suspects.accused(found), located=True, witness=_witness(alone))
+        judged = judge.judge(Mode.REVERSE, Suspects.accused(found), located=True, witness=_witness(alone), most=most)
         clear(ledger.stencil, ledger.tolerances, judged)
         # where no tolerance was given, the certificate knows of none that many small deviations might add up to
         doubt = unexplained(judged, tolerable=ledger.explicit and self._is_tolerable(made))

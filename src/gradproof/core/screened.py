@@ -41,4 +41,4 @@ class Screened:
             step = np.where(survey.direction[columns] != 0, np.abs(survey.direction[columns]), np.nan)
             error = row_bar[None, :] / step[:, None] + stencil.noise[outputs][None, :] / stencil.step[columns][:, None]
         error[stencil.tiny[columns] | stencil.buried[columns] | ~np.isfinite(step)] = np.inf
-        return Estimate(self.values[np.ix_(outputs, columns)].T, np.nan_to_num(error, nan=np.inf), 0)
+        return Estimate(self.values[np.ix_(outputs, columns)].T, np.where(np.isnan(error), np.inf, error), 0)

@@ -6,6 +6,7 @@ measured once more with other steps; and at kinks and jumps a valid subgradient 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
@@ -24,9 +25,7 @@ from gradproof.core.tolerances import Tolerances
 from gradproof.core.types import Flags, Indices, Matrix, Vector
 
 # Elements measured at a time, and how many are measured once something is known to be wrong.
-_BATCH, _ENOUGH = 4, 16
-# Evaluations after which no more is measured once something is known to be wrong.
-_DEAR = 16
+_BATCH, _ENOUGH = 16, 16
 # Numbers that the points of one element may come to, for as many elements at a time.
 _ROOM = 2**20
 # The second ladder's steps, relative to the first's: noise on one is not the same noise on the other.
@@ -123,8 +122,19 @@ class Judge:
         width = max(self._inputs.size, stencil.problem.outputs.size, 1)
         self._batch = max(1, min(_BATCH, _ROOM // width))
 
-    def judge(self, mode: Mode, suspects: Suspects, *, located: bool = False, witness: Witness | None = None) -> Judged:
+    def judge(
+        self,
+        mode: Mode,
+        suspects: Suspects,
+        *,
+        located: bool = False,
+        witness: Witness | None = None,
+        most: float = math.inf,
+    ) -> Judged:
         """Every suspect with its status; once something is wrong, only the worst are measured.
+
+        Of those that a search led to (`located`), no more are measured then after `most` evaluations, and the others
+        left out: nothing is known of them.
 
         With a fixed step there is no ladder, and what the one step says stands. A `witness` spares a second ladder,
         and rungs of the first, where it confirms what the first says.
@@ -136,8 +146,8 @@ class Judge:
         )
         if not self._stencil.fixed:
             self._tolerances.learn_analytic(suspects.analytic, suspects.rows, suspects.columns)
-            done = self._measure_within_budget(judged, witness)
-            if located and not done.all():  # nothing is known of what a search led to and nobody measured
+            done = self._measure_within_budget(judged, witness, most)
+            if most < math.inf and not done.all():
                 judged = judged.take(np.flatnonzero(done))
         return judged
 
@@ -173,14 +183,14 @@ class Judge:
             judged.sides.update({int(rest[k]): sides for k, sides in others.sides.items()})
         return judged
 
-    def _measure_within_budget(self, judged: Judged, witness: Witness | None) -> Flags:
+    def _measure_within_budget(self, judged: Judged, witness: Witness | None, most: float) -> Flags:
         """If the budget ends, what was found to be wrong by then stays so; nothing is said of the others.
 
         Returns what was measured.
         """
         measured = np.zeros(len(judged.status), dtype=np.bool_)
         try:
-            self._measure(judged, measured, witness)
+            self._measure(judged, measured, witness, most)
         except BudgetExhausted:
             if not (judged.status[measured] == Status.WRONG.rank).any():
                 raise
@@ -188,13 +198,13 @@ class Judge:
             judged.error[~measured] = np.inf
         return measured
 
-    def _measure(self, judged: Judged, done: Flags, witness: Witness | None) -> None:
+    def _measure(self, judged: Judged, done: Flags, witness: Witness | None, most: float) -> None:
         """Batches of elements, worst first, until all are measured or enough are wrong. Marks what is `done`."""
         status, queue = judged.status, self._worst_first(judged.suspects)
         measured = wrong = 0
         before, cost = self._stencil.investigation.cost.evaluations, self._stencil.investigation.cost
-        while measured < len(queue) and not (wrong and (measured >= _ENOUGH or cost.evaluations - before > _DEAR)):
-            batch = queue[measured : measured + (1 if judged.located else self._batch)]
+        while measured < len(queue) and not (wrong and (measured >= _ENOUGH or cost.evaluations - before > most)):
+            batch = queue[measured : measured + (self._batch if most == math.inf else 1)]
             which = np.flatnonzero(np.isin(self._inputs.element_of(judged.suspects.columns), batch))
             if witness is None or not self._confirm(judged, which, witness):
                 self._climb_twice(judged, which)
