@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
@@ -62,8 +63,12 @@ class Request:
     options: Options
     modes: tuple[Mode, ...] = ()
     order: int = 1
-    budget: float | None = None
-    """A whole number bounds the evaluations, any other number the seconds."""
+    evaluations: int | None = None
+    """How many there may be, at most."""
+    seconds: float | None = None
+    """How long it may take."""
+    budget_option: str = "budget="
+    """What the door calls the limit that was given."""
     progress: bool = False
     """Whether a long check shows a bar on a terminal."""
     fit: Callable[[Problem, Options], Options] = _as_they_are
@@ -248,11 +253,15 @@ def _nothing_to_ask(problem: Problem, options: Options, order: int) -> NothingTo
 
 
 def _limited(request: Request, spent: int) -> Cost:
-    if request.budget is None:
-        return Cost()
-    if isinstance(request.budget, int):
-        return Cost(most_evaluations=request.budget - spent)
-    return Cost(deadline=request.started + request.budget)
+    cost = Cost(option=request.budget_option)
+    if request.evaluations is not None or request.seconds is not None:
+        evaluations, seconds = request.evaluations, request.seconds
+        cost = Cost(
+            most_evaluations=math.inf if evaluations is None else evaluations - spent,
+            deadline=math.inf if seconds is None else request.started + seconds,
+            option=request.budget_option,
+        )
+    return cost
 
 
 def _numbered(findings: Sequence[Finding], order: int) -> tuple[Finding, ...]:
@@ -330,7 +339,7 @@ def _bare(session: Session, request: Request, rounds: Sequence[Round]) -> Report
         modes=tuple(mode for mode in Mode if mode in asked),
         covered=tuple(block.label for block in inputs if block.size),
         entries=sum(problem.inputs.size * problem.outputs.size for problem in problems) if jacobian else 0,
-        certificate=functools.reduce(_both, certificates) if certificates else None,
+        certificate=_certified(functools.reduce(_both, certificates) if certificates else None, findings),
         cost=Spent(0, 0, 0, 0.0),
         seed=request.options.seed,
         versions=tuple((name, version_of(name)) for name in ("gradproof", "numpy", session.framework) if name),
@@ -340,6 +349,13 @@ def _bare(session: Session, request: Request, rounds: Sequence[Round]) -> Report
         not_covered=tuple(dict.fromkeys((*session.not_covered, *left_out))),
         notes=(*session.notes, *dict.fromkeys(note for round_ in rounds for note in round_.notes)),
     )
+
+
+def _certified(certificate: Certificate | None, findings: Sequence[Finding]) -> Certificate | None:
+    """A certificate says nothing of an input of which no entry was verified: all are wrong, or at a kink."""
+    seen = [f for f in findings if f.entries and f.wrong == f.total and f.status in (Status.WRONG, Status.INCONCLUSIVE)]
+    bad = frozenset(finding.entries[0].input.block for finding in seen)
+    return certificate.without(bad) if certificate is not None and bad else certificate
 
 
 def _order(finding: Finding) -> tuple[int, int]:

@@ -55,7 +55,7 @@ def examined(
                     break
                 found = again
         except BudgetExhausted:
-            found.append(_exhausted(name))
+            found.append(_exhausted(name, investigation.cost.option))
         except Exception as error:
             misshapen = isinstance(error, MisshapenGradientError)
             yield [*found, _refused(error) if misshapen else raised(name, error)]
@@ -188,10 +188,10 @@ def _refused(error: MisshapenGradientError) -> Finding:
     )
 
 
-def _exhausted(name: str) -> Finding:
+def _exhausted(name: str, option: str) -> Finding:
     return Finding(
         property=name,
         status=Status.INCONCLUSIVE,
         headline=f"The budget was used up before the property `{name}` was checked.",
-        hint="raise budget=, or check fewer inputs at a time",
+        hint=f"raise {option}, or check fewer inputs at a time",
     )

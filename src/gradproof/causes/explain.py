@@ -85,7 +85,7 @@ def _most(investigation: Investigation, options: Options) -> int:
 def _with(finding: Finding, cause: Explained) -> Finding:
     headline = finding.headline
     if cause.sampled and finding.located:
-        headline = headline.replace("; the worst:", f" ({cause.sampled}); the worst:")
+        headline = headline.replace("; the worst", f" ({cause.sampled}); the worst")
     return replace(finding, hint=cause.text, headline=headline)
 
 
@@ -180,6 +180,7 @@ _FITS: tuple[_Fit, ...] = (
     _without_cotangent(factors.near_one),
     _without_cotangent(factors.by_index),
 )
+"""The order matters: what says more, or is more usual, comes first."""
 
 
 def _for_all(evidence: Evidence, fit: _Fit, found: Samples, cotangent: np.ndarray) -> Iterator[str]:
@@ -187,14 +188,9 @@ def _for_all(evidence: Evidence, fit: _Fit, found: Samples, cotangent: np.ndarra
     texts = list(fit(evidence, found, cotangent))
     if texts and len(evidence.cotangents) > 1:
         other = next(v for v in evidence.cotangents if v is not cotangent)
-        again = {_shape(text) for text in fit(evidence, samples(evidence, other), other)}
-        texts = [text for text in texts if _shape(text) in again]
+        again = set(fit(evidence, samples(evidence, other), other))
+        texts = [text for text in texts if text in again]
     yield from texts
-
-
-def _shape(text: str) -> str:
-    """A text without its numbers that depend on the cotangent."""
-    return "".join(c for c in text if not c.isdigit() and c not in ".+-e")
 
 
 def _sampled(evidence: Evidence, found: Samples) -> str:

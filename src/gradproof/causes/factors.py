@@ -140,11 +140,11 @@ def near_one(evidence: Evidence, found: Samples) -> Iterator[str]:
     telling = found.take(found.telling)
     if len(telling) < 6 or not telling.truth.all() or not np.isfinite(telling.claim).all():
         return
-    off = np.abs(telling.claim / telling.truth - 1.0)
-    if found.wrong[found.telling].mean() > 0.8 and (off <= _NEAR).all() and np.ptp(telling.claim / telling.truth) > 0:
+    ratio = telling.claim / telling.truth
+    if found.wrong[found.telling].mean() > 0.8 and (np.abs(ratio - 1.0) <= _NEAR).all() and np.ptp(ratio) > 0:
         yield (
-            f"analytic is within {off.max():.1g} of numeric everywhere, and nowhere the same: a solver that stops early "
-            "(set rtol), or a lower precision inside"
+            f"analytic is within {_NEAR:.0%} of numeric everywhere, and nearly nowhere the same: a solver that stops "
+            "early (set rtol), or a lower precision inside"
         )
 
 
@@ -164,7 +164,7 @@ def by_array(evidence: Evidence, found: Samples, cotangent: Vector) -> Iterator[
             ):
                 factor = _proportional(ratio, values[inside], bar, loose)
                 if factor is not None:
-                    yield f"as if {word}{_up_to(factor)}, on all {len(wrong)} wrong elements that were sampled"
+                    yield f"as if {word}{_up_to(factor)}"
     over = cotangent_over(evidence, cotangent)
     if over is not None and (factor := _proportional(ratio, over[inside], bar, 1e-5)) is not None:
         yield f"as if {evidence.problem.words.cotangent} were missing as a factor{_up_to(factor)}"

@@ -34,12 +34,14 @@ def input_for_output(evidence: Evidence, found: Samples, cotangent: Vector) -> I
     inside = wrong.columns - evidence.input.start
     x, y, v = arrays[called(evidence.input, "x")][inside], arrays["the output"][inside], over[inside]
     own = called(evidence.input, "x")
+    ways = (
+        (y, x, own, "y", f"{own} is used for the saved output"),
+        (x, y, "y", own, "the saved output is used for the input"),
+    )
     with np.errstate(all="ignore"):
         for text, formula in _FORMULAS:
-            for right, other, words in (
-                (y, x, f"{own} is used for the saved output"),
-                (x, y, "the saved output is used for the input"),
-            ):
+            for right, other, used, meant, words in ways:
                 holds = close(wrong.truth, v * formula(right), wrong.bar, 1e-6).all()
                 if holds and close(wrong.claim, v * formula(other), wrong.bar, 1e-6).all():
-                    yield f"analytic is {text.format(own if other is x else 'y', own if other is x else 'y')} times {evidence.problem.words.cotangent}, numeric the same of {'y' if other is x else own}: {words}"
+                    told = f"analytic is {text.format(used, used)} times {evidence.problem.words.cotangent}"
+                    yield f"{told}, numeric the same of {meant}: {words}"

@@ -28,7 +28,7 @@ def not_finite(evidence: Evidence) -> Iterator[str]:
             text += f", those where {name} is {array[bad][0] + 0.0:g}"
             break
     asked = evidence.problem.capability(FirstNonFinite)
-    first = ""
-    if asked is not None:
-        first = asked.name(evidence.widened(evidence.cotangents[0], evidence.output, evidence.problem.outputs.size))
-    yield f"{text}: {f'it first appears in {first}' if first else '0/0, 0·inf or a root or logarithm at 0 in the derivative'}"
+    cotangent = evidence.widened(evidence.cotangents[0], evidence.output, evidence.problem.outputs.size)
+    first = asked.name(cotangent) if asked is not None else ""
+    cause = f"it first appears in {first}" if first else "0/0, 0·inf or a root or logarithm at 0 in the derivative"
+    yield f"{text}: {cause}"

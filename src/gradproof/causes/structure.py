@@ -162,7 +162,7 @@ def _swapped(evidence: Evidence) -> Iterator[str]:
     """The gradient of another input of the same shape, in place of its own."""
     if evidence.mode is not Mode.REVERSE:
         return
-    problem, own, direction = evidence.problem, evidence.input, evidence.direction
+    own, direction = evidence.input, evidence.direction
     for other in evidence.others:
         if other.shape != own.shape or other.parts != own.parts or other.elements is not None:
             continue

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -44,6 +45,7 @@ def of_array(evidence: Evidence, found: Samples, cotangent: Vector) -> Iterator[
     if len(telling) < _LEFT + 1 or not np.isfinite(telling.claim).all():
         return
     missing, inside = telling.truth - telling.claim, telling.columns - evidence.input.start
+    one = float(cotangent[0]) if evidence.output.size == 1 else 1.0
     over, name = cotangent_over(evidence, cotangent), evidence.problem.words.cotangent
     size = float(np.abs(missing).max())
     bar = telling.bar + _FIT * size
@@ -54,15 +56,15 @@ def of_array(evidence: Evidence, found: Samples, cotangent: Vector) -> Iterator[
         factor = float(missing @ array / (array @ array))
         return factor if factor and (np.abs(missing - factor * array) <= bar).all() else None
 
-    if found.wrong[found.telling].all() and (factor := fits(np.ones(len(inside)))) is not None:
-        yield f"analytic ≈ numeric {-factor:+.4g} on all {len(inside)} elements that were sampled: a constant is added or missing"
+    if evidence.output.size == 1 and (factor := fits(np.ones(len(inside)))) is not None:
+        yield f"analytic ≈ numeric {-factor / cotangent[0]:+.4g} everywhere: a constant is added or missing"
     if over is not None and (factor := fits(over[inside])) is not None:
         yield f"as if the term {_times(factor)}{name} were missing"
     for text, array in simple_functions(evidence):
         if np.ptp(array[inside]) <= 1e-2 * np.abs(array[inside]).max():
             continue
         if (factor := fits(array[inside])) is not None:
-            yield f"as if the term {_times(factor)}{text} were missing"
+            yield f"as if the term {_times(factor / one)}{text} were missing"
         if over is not None and (factor := fits(array[inside] * over[inside])) is not None:
             yield f"as if the term {_times(factor)}{text}·{name} were missing"
 
@@ -77,37 +79,42 @@ def along_axes(evidence: Evidence, found: Samples, cotangent: Vector) -> Iterato
     places = evidence.positions(telling.columns)
     if not np.isfinite(telling.claim).all() or not len(places) or len(telling) < _LEFT + 2:
         return
+    lines = _Lines(places, telling.truth - telling.claim, telling.bar)
     inside = telling.columns - evidence.input.start
+    factors = [("", np.ones(len(inside))), *((name, array[inside]) for name, array in base_arrays(evidence))]
     over = cotangent_over(evidence, cotangent)
-    factors = [("", np.ones(evidence.input.size)), *base_arrays(evidence)]
     if over is not None:
-        factors.append((evidence.problem.words.cotangent, over))
-    missing = telling.truth - telling.claim
+        factors.append((evidence.problem.words.cotangent, over[inside]))
     for name, array in factors:
-        for axes in _sets(len(places)):
-            design = _groups(places, axes, array[inside])
-            if _fits(evidence, design, missing, telling.bar):
-                yield _same_along(name, axes, whole=len(axes) == len(places))
+        yield from (_same_along(name, axes, lines) for axes in _sets(len(places)) if lines.fit((axes, array)))
     x = evidence.problem.point[evidence.input.slice][inside]
+    own = called(evidence.input, "x")
     for axes in _sets(len(places)):
-        design = np.concatenate([_groups(places, axes, np.ones(len(x))), _groups(places, axes, x)], axis=1)
-        if _fits(evidence, design, missing, telling.bar):
-            own = called(evidence.input, "x")
-            yield (
-                f"as if the term ({own} - its mean)·(a sum or a mean along {_named(axes)}) were missing: numeric - "
-                f"analytic is a·{own} + b there"
-            )
+        if lines.fit((axes, np.ones(len(x))), (axes, x)):
+            term = f"({own} - its mean)·(a sum or a mean along {_named(axes)})"
+            yield f"as if the term {term} were missing: numeric - analytic is a·{own} + b there"
     for name, array in factors:
         for first, second in itertools.combinations(range(len(places)), 2):
-            design = np.concatenate(
-                [_groups(places, (first,), array[inside]), _groups(places, (second,), array[inside])], axis=1
-            )
-            if _fits(evidence, design, missing, telling.bar):
+            if lines.fit(((first,), array), ((second,), array)):
                 term = f"{name}·(a sum)" if name else "a sum"
                 yield (
                     f"numeric - analytic is {term} along axis {first} and one along axis {second}: a reduction over "
                     f"the wrong one of axes {first} and {second}"
                 )
+
+
+@dataclass(frozen=True, slots=True)
+class _Lines:
+    """What is missing at sampled places, to be explained by what is the same along lines."""
+
+    places: Sequence[Indices]
+    missing: Vector
+    bar: Vector
+
+    def fit(self, *parts: tuple[tuple[int, ...], Vector]) -> bool:
+        """Whether each part, values times something that is the same along its axes, add up to what is missing."""
+        design = np.concatenate([_groups(self.places, axes, values) for axes, values in parts], axis=1)
+        return _fits(design, self.missing, self.bar)
 
 
 def _sets(count: int) -> Iterator[tuple[int, ...]]:
@@ -128,7 +135,7 @@ def _groups(places: Sequence[Indices], axes: tuple[int, ...], values: Vector) ->
     return design
 
 
-def _fits(evidence: Evidence, design: Matrix, missing: Vector, bar: Vector) -> bool:
+def _fits(design: Matrix, missing: Vector, bar: Vector) -> bool:
     """Whether what is missing is a sum of the columns, with numbers left to tell, on lines of two elements or more."""
     if not np.isfinite(design).all():
         return False
@@ -136,12 +143,11 @@ def _fits(evidence: Evidence, design: Matrix, missing: Vector, bar: Vector) -> b
     size = float(np.abs(missing).max())
     if left < _LEFT or not size or left < len(missing) // 4:
         return False
-    # what is off on lines with an element of their own is no test: only the others are
     return bool((np.abs(missing - given) <= bar + _FIT * size).all())
 
 
-def _same_along(name: str, axes: tuple[int, ...], *, whole: bool) -> str:
-    along = "all axes" if whole and len(axes) > 1 else _named(axes)
+def _same_along(name: str, axes: tuple[int, ...], lines: _Lines) -> str:
+    along = "all axes" if len(axes) == len(lines.places) > 1 else _named(axes)
     if not name:
         return f"numeric - analytic is the same all along {along}: as if a mean or a sum over it were missing"
     return f"as if the term {name}·(a mean or a sum along {along}) were missing"
@@ -160,8 +166,6 @@ def same_claim(evidence: Evidence, found: Samples) -> Iterator[str]:
     ones = np.ones(len(telling))
     for axes in _sets(len(places)):
         design = _groups(places, axes, ones)
-        if _fits(evidence, design, telling.claim, telling.bar) and not _fits(
-            evidence, design, telling.truth, telling.bar
-        ):
+        if _fits(design, telling.claim, telling.bar) and not _fits(evidence, design, telling.truth, telling.bar):
             yield f"analytic is the same all along {_named(axes)}, numeric is not: summed or averaged over it"
             return

@@ -67,15 +67,15 @@ def every_entry(
     found: dict[Mode, list[Suspects]] = {mode: [] for mode in modes}
     height, length = _height(problem, options, keeps_tiles=tolerances.needs_largest), _length(problem, options)
     investigation.cost.expect(_calls(problem, height, modes))
-    kept: list[_Tile] | None = [] if problem.inputs.size * problem.outputs.size <= _KEPT else None
+    kept: list[_Tile] = []
+    is_kept = problem.inputs.size * problem.outputs.size <= _KEPT
     for panel in _panels(problem, height):
         claimed = investigation.jacobian_rows(panel, length) if Mode.REVERSE in modes else None
         if claimed is not None:
             tolerances.learn_analytic(claimed, panel, slice(0, problem.inputs.size))
         tiles = _numeric(stencil, tolerances, claimed, panel, length)
         for tile in _all_seen(tolerances, tiles) if tolerances.needs_largest else tiles:
-            if kept is not None:
-                kept.append(tile)
+            kept += [tile] if is_kept else []
             for mode in modes:
                 analytic = _claim(investigation, mode, claimed, tile)
                 if mode is not Mode.REVERSE:
@@ -84,7 +84,7 @@ def every_entry(
                     found[mode] += _screen(stencil, tolerances, tile, analytic)
                 found[mode] += _straddled(stencil, tolerances, tile, analytic)
     accused = {mode: _joined(parts, stencil) for mode, parts in found.items() if parts}
-    numeric = _whole(problem, kept) if accused and kept is not None else None
+    numeric = _whole(problem, kept) if accused and is_kept else None
     if survey is None and (options.certify or (accused and not stencil.fixed)):
         survey = _surveyed(stencil)
     judged = _judged(stencil, tolerances, accused, None if numeric is None or survey is None else (numeric, survey))

@@ -114,7 +114,7 @@ def _told(investigation: Investigation, options: Options, mode: Mode, outcome: O
         yield outcome.seen
     for judged in outcome.judged:
         yield from describe(investigation.problem, options, judged, "jacobian", _HEADLINES[mode])
-    yield from (_unlocated(mode, accusation) for accusation in outcome.unlocated)
+    yield from (_unlocated(mode, accusation, investigation.cost.option) for accusation in outcome.unlocated)
     if outcome.nonlinear:
         yield _nonlinear(mode, investigation.problem.words)
     doubts = [("unseen", doubt) for doubt in outcome.unseen] + [("", doubt) for doubt in outcome.unexplained]
@@ -128,14 +128,14 @@ def _told(investigation: Investigation, options: Options, mode: Mode, outcome: O
         )
 
 
-def _unlocated(mode: Mode, accusation: str) -> Finding:
+def _unlocated(mode: Mode, accusation: str, option: str) -> Finding:
     return Finding(
         property="jacobian",
         kind="unlocated",
         mode=mode,
         status=Status.WRONG,
         headline=f"Jacobian mismatch in {mode}, place not settled: {accusation}; then the budget was used up.",
-        hint="raise budget= to find the wrong entries",
+        hint=f"raise {option} to find the wrong entries",
     )
 
 
@@ -166,7 +166,9 @@ def describe(problem: Problem, options: Options, judged: Judged, name: str, head
         group = guilty[(kinks == kink) & (output_of == output) & (input_of == input_)]
         entries = tuple(_entry(problem, judged, int(k)) for k in group[: options.worst])
         hint = "" if kink else _not_finite(problem, judged, group)
-        finding = _finding(entries, judged, len(group), _KINK_HEADLINES[judged.mode] if kink else headline)
+        finding = _finding(
+            entries, judged, _elements(judged, entries[0], group), _KINK_HEADLINES[judged.mode] if kink else headline
+        )
         finding = replace(finding, property=name, hint=hint, spots=_spots(judged, entries[0], group, options))
         yield _lone_kink(finding) if kink and _is_lone(problem) else finding
 
@@ -195,16 +197,27 @@ def _block_numbers(space: Space) -> Indices:
     return np.repeat(np.arange(len(sizes)), sizes)
 
 
+def _elements(judged: Judged, worst: Entry, group: Indices) -> int:
+    """How many entries these are, both parts of a complex element counted as one."""
+    output, input_ = worst.output.block, worst.input.block
+    if output.parts == input_.parts == 1:
+        return len(group)
+    rows = (judged.suspects.rows[group] - output.start) // output.parts
+    columns = (judged.suspects.columns[group] - input_.start) // input_.parts
+    return len(np.unique(rows * (input_.size // input_.parts) + columns))
+
+
 def _finding(entries: tuple[Entry, ...], judged: Judged, wrong: int, headline: str) -> Finding:
     worst = entries[0]
     output, input_ = worst.output.block, worst.input.block
-    total = output.size * input_.size
+    total = (output.size // output.parts) * (input_.size // input_.parts)
     count = f"{'at least ' if judged.located else ''}{wrong} of {total} entries {_VERBS[worst.status]}"
+    worst_by = "the worst, by difference / allowed" if worst.status is Status.WRONG else "the worst"
     return Finding(
         property="jacobian",
         mode=judged.mode,
         status=worst.status,
-        headline=f"{headline.format(output=output.label, input=input_.label)},\n  {count}; the worst:",
+        headline=f"{headline.format(output=output.label, input=input_.label)},\n  {count}; {worst_by}:",
         entries=entries,
         wrong=wrong,
         total=total,
