@@ -54,11 +54,12 @@ class Evidence:
         self._columns: dict[int, tuple[Vector, Vector]] = {}
         self._claims: dict[bytes, Vector] = {}
         self._along: dict[bytes, tuple[Vector, Vector]] = {}
-        screened = investigation.screened
-        if screened is not None:
+        self.is_small = investigation.screened is not None
+        self.step = self.stencil.step
+        if investigation.screened is not None:
+            screened, self.step = investigation.screened
             for column in range(input_.start, input_.stop):
                 self._columns[column] = screened[output.slice, column], np.full(output.size, np.nan)
-        self.is_small = screened is not None
 
     # the question
 
@@ -153,7 +154,7 @@ class Evidence:
     def bar_at(self, cotangent: Vector, columns: Indices) -> Vector:
         """The round-off of the truth at some coordinates."""
         noise = float(np.linalg.norm(cotangent * self.stencil.noise[self.output.slice]))
-        return 8.0 * noise / self.stencil.step[columns]
+        return 8.0 * noise / self.step[columns]
 
     def along(self, direction: Vector, point: Vector | None = None) -> tuple[Vector, Vector] | None:
         """J u along a direction of the input, with error bars; None where the allowance does not suffice.
@@ -163,7 +164,7 @@ class Evidence:
         if point is None and self.is_small:
             matrix = np.stack([self._columns[c][0] for c in range(self.input.start, self.input.stop)], axis=1)
             value = matrix @ direction
-            scale = np.abs(direction) / self.stencil.step[self.input.slice]
+            scale = np.abs(direction) / self.step[self.input.slice]
             noise = self.stencil.noise[self.output.slice] * float(np.linalg.norm(scale))
             return value, noise + 1e-9 * (np.abs(matrix) @ np.abs(direction))
         key = direction.tobytes() + (b"" if point is None else point.tobytes())

@@ -14,7 +14,7 @@ from gradproof.causes.sampling import Samples, sample, samples
 from gradproof.core.cost import BudgetExhausted
 from gradproof.core.investigation import Investigation
 from gradproof.core.options import Options
-from gradproof.core.problem import Mode, OutputChangedError
+from gradproof.core.problem import Mode
 from gradproof.core.space import Block
 from gradproof.core.status import Status
 from gradproof.results.finding import Finding
@@ -52,7 +52,7 @@ def explained(investigation: Investigation, options: Options, findings: Sequence
     for finding in wrong[:_PAIRS]:
         try:
             cause = _explain(investigation, finding, allowance)
-        except (BudgetExhausted, OutputChangedError):
+        except (BudgetExhausted, Exception):  # of user code: what is wrong stands without a cause
             break
         strengths[id(finding)] = cause.strength
         told[id(finding)] = _with(finding, cause)

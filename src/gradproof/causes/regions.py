@@ -104,7 +104,8 @@ def _along(
         return
     at_end = below < 0 or above == size
     lone = len(bad) == 1 and at_end
-    if lone or not _is_chance(found, 2 if at_end else size):
+    # of many elements, those outside are proved to be right all together: that is no chance
+    if lone or not evidence.is_small or not _is_chance(found, 2 if at_end else size):
         yield (index > below) & (index < above), lambda: _told(evidence, axis, (below, low, high, above))
 
 

@@ -19,7 +19,7 @@ from gradproof.core.ladder import rungs
 from gradproof.core.options import Options
 from gradproof.core.probe import Survey, draw_direction
 from gradproof.core.problem import Mode, Problem
-from gradproof.core.screened import Screened
+from gradproof.core.screened import FINE, Look, Repeated, Surveyed, can_confirm
 from gradproof.core.seen import Seen
 from gradproof.core.segments import clear, disputed
 from gradproof.core.status import Status
@@ -35,6 +35,8 @@ _CACHE, _LEAST_ROWS = 2**20, 64
 _HELD = 0.75
 # Entries up to which the numerical Jacobian is kept, to be confirmed as a whole and diagnosed.
 _KEPT = 2**22
+# Suspect columns up to which another step along each costs less than the ladders of the judge.
+_FEW = 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,13 +58,23 @@ class _Tile:
 
 
 def every_entry(
-    investigation: Investigation, options: Options, modes: tuple[Mode, ...], survey: Survey | None = None
+    investigation: Investigation,
+    options: Options,
+    modes: tuple[Mode, ...],
+    survey: Survey | None = None,
+    *,
+    accused: bool = False,
 ) -> EveryEntry:
-    """Every entry of the Jacobian, for each mode. For the certificate, a survey shows whether there are kinks."""
+    """Every entry of the Jacobian, for each mode. For the certificate, a survey shows whether there are kinks.
+
+    Where a probe has `accused`, steps are far finer than the survey's: what both see alike is no kink nearby.
+    """
     problem = investigation.problem
     if not problem.inputs.size or not problem.outputs.size:
         return EveryEntry([], None)
     stencil = Stencil(investigation, options.step)
+    if accused and not stencil.fixed and can_confirm(problem):
+        stencil.step = stencil.scale * 2.0**-FINE
     tolerances = Tolerances(stencil, options)
     found: dict[Mode, list[Suspects]] = {mode: [] for mode in modes}
     height, length = _height(problem, options, keeps_tiles=tolerances.needs_largest), _length(problem, options)
@@ -83,31 +95,36 @@ def every_entry(
                 if not (tile.settled and mode is Mode.REVERSE):
                     found[mode] += _screen(stencil, tolerances, tile, analytic)
                 found[mode] += _straddled(stencil, tolerances, tile, analytic)
-    accused = {mode: _joined(parts, stencil) for mode, parts in found.items() if parts}
-    numeric = _whole(problem, kept) if accused and is_kept else None
-    if survey is None and (options.certify or (accused and not stencil.fixed)):
-        survey = _surveyed(stencil)
-    judged = _judged(stencil, tolerances, accused, None if numeric is None or survey is None else (numeric, survey))
+    suspects = {mode: _joined(parts, stencil) for mode, parts in found.items() if parts}
+    numeric = _whole(problem, kept) if suspects and is_kept else None
+    survey = _surveyed(stencil) if survey is None and options.certify else survey
+    judged = [
+        _judged(stencil, tolerances, mode, each, numeric, survey if accused else None)
+        for mode, each in suspects.items()
+    ]
     if Mode.REVERSE in modes and (slopes := disputed(stencil)) is not None:
         judged.append(slopes)
-    seen = _seen(tolerances, judged, survey) if options.certify and survey is not None else None
-    investigation.screened = numeric
-    return EveryEntry(judged, seen)
+    investigation.screened = None if numeric is None else (numeric, stencil.step)
+    return EveryEntry(judged, None if survey is None else _seen(tolerances, judged, survey))
 
 
 def _judged(
-    stencil: Stencil, tolerances: Tolerances, accused: dict[Mode, Suspects], screened: tuple[Matrix, Survey] | None
-) -> list[Judged]:
-    """The suspects of each mode: what a survey confirms is not measured again."""
-    judged: list[Judged] = []
-    for mode, suspects in accused.items():
-        known = None
-        if screened is not None and not stencil.fixed and Screened.can_confirm(stencil.problem):
-            known = Judge(stencil, tolerances).confirm(mode, suspects, Screened(*screened))
-        found = known or judge_many(stencil, tolerances, mode, suspects, _along(stencil.investigation, mode))
-        clear(stencil, tolerances, found)
-        judged.append(found)
-    return judged
+    stencil: Stencil,
+    tolerances: Tolerances,
+    mode: Mode,
+    suspects: Suspects,
+    numeric: Matrix | None,
+    survey: Survey | None,
+) -> Judged:
+    """The suspects of a mode: what another look confirms to be wrong is not measured by a ladder."""
+    known = None
+    if numeric is not None and not stencil.fixed and can_confirm(stencil.problem):
+        few = len(np.unique(suspects.columns)) <= _FEW
+        look: Look | None = Surveyed(numeric, survey) if survey else Repeated(numeric, stencil) if few else None
+        known = None if look is None else Judge(stencil, tolerances).confirm(mode, suspects, look)
+    found = known or judge_many(stencil, tolerances, mode, suspects, _along(stencil.investigation, mode))
+    clear(stencil, tolerances, found)
+    return found
 
 
 def _whole(problem: Problem, tiles: list[_Tile]) -> Matrix:

@@ -62,7 +62,7 @@ class Pursuit:
             found = self._locate(self._survey, self._made, 0 if ledger.is_affordable else _ROUNDS)
             if not ledger.is_affordable or any((each.status == Status.WRONG.rank).any() for each in found.judged):
                 return found
-        compared = every_entry(ledger.investigation, ledger.options, (Mode.REVERSE,), ledger.survey)
+        compared = every_entry(ledger.investigation, ledger.options, (Mode.REVERSE,), ledger.survey, accused=True)
         nonlinear = not compared.judged and self._is_nonlinear()
         return Outcome(compared.judged, [], compared.seen, nonlinear=nonlinear)
 

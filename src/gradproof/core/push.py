@@ -91,7 +91,7 @@ class Push:
             return alike
         found = None if ledger.is_small else self._located()
         if ledger.is_affordable and (found is None or not (found.judged[0].status == Status.WRONG.rank).any()):
-            compared = every_entry(ledger.investigation, ledger.options, (Mode.FORWARD,), self._survey)
+            compared = every_entry(ledger.investigation, ledger.options, (Mode.FORWARD,), self._survey, accused=True)
             return Outcome(compared.judged, [], compared.seen, nonlinear=not compared.judged and not self._is_linear())
         return found or Outcome([], ["the numerical error is too large for the tolerance"], self.seen())
 

@@ -18,7 +18,7 @@ from gradproof.core.kinks import Kinks, disproved
 from gradproof.core.ladder import Estimate
 from gradproof.core.precision import APART, CLEAR, SHORTEST
 from gradproof.core.problem import Mode
-from gradproof.core.screened import Screened
+from gradproof.core.screened import Look
 from gradproof.core.status import Status
 from gradproof.core.stencil import Stencil
 from gradproof.core.tolerances import Tolerances
@@ -151,10 +151,10 @@ class Judge:
                 judged = judged.take(np.flatnonzero(done))
         return judged
 
-    def confirm(self, mode: Mode, suspects: Suspects, screened: Screened) -> Judged | None:
-        """The suspects of which a survey confirms what one step said; None where that is not all that are worst.
+    def confirm(self, mode: Mode, suspects: Suspects, screened: Look) -> Judged | None:
+        """The suspects, if another look confirms that some of them are wrong; None: it does not.
 
-        Those of rows that the survey does not confirm are judged by the ladder.
+        Those of which it says nothing are judged by the ladder.
         """
         rows = np.unique(suspects.rows)
         columns = self._inputs.parts_of(suspects.columns)
