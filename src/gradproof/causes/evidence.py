@@ -23,9 +23,13 @@ from gradproof.core.stencil import Stencil
 from gradproof.core.types import Flags, Indices, Matrix, Vector
 
 # How closely what a cause predicts must agree, relative to the size of the sum, and two measured numbers.
-_SUM, CLOSE = 1e-6, 1e-5
+SUM, CLOSE = 1e-6, 1e-5
 # Random cotangents that a cause must hold for.
 COTANGENTS = 3
+
+
+class RefusedError(Exception):
+    """The derivative under test raised: there is no more to learn from it."""
 
 
 class Allowance:
@@ -86,15 +90,19 @@ class Evidence:
         key = cotangent.tobytes()
         if key not in self._claims:
             whole = self.widened(cotangent, self.output, self.problem.outputs.size)
-            self._claims[key] = self.investigation.vjp(whole)[self.input.slice]
+            self._claims[key] = self.pulled(whole)[self.input.slice]
         return self._claims[key]
+
+    def pulled(self, cotangent: Vector) -> Vector:
+        """The claim for all inputs, of a cotangent of all outputs."""
+        return _asked(self.investigation.vjp, cotangent)
 
     def pushed(self, direction: Vector) -> Vector:
         """The claim for the whole output, in forward mode."""
         key = b"u" + direction.tobytes()
         if key not in self._claims:
             whole = self.widened(direction, self.input, self.problem.inputs.size)
-            self._claims[key] = self.investigation.jvp(whole)[self.output.slice]
+            self._claims[key] = _asked(self.investigation.jvp, whole)[self.output.slice]
         return self._claims[key]
 
     def claimed_at(self, cotangent: Vector, columns: Indices) -> Vector:
@@ -224,7 +232,7 @@ class Evidence:
         for cotangent in self.cotangents:
             asked = cotangent if turned is None else turned(cotangent)
             claim = self.claimed_sum(cotangent, direction if moved is None else moved)
-            allowed = CONFIDENCE * float(np.linalg.norm(asked * error)) + _SUM * float(np.linalg.norm(asked * value))
+            allowed = CONFIDENCE * float(np.linalg.norm(asked * error)) + SUM * float(np.linalg.norm(asked * value))
             size = float(np.linalg.norm(asked * value))
             if not (abs(claim - float(asked @ value)) <= allowed and allowed <= 1e-3 * size):
                 return False
@@ -242,7 +250,7 @@ class Evidence:
         worst = 0.0
         for cotangent in self.cotangents:
             allowed = CONFIDENCE * float(np.linalg.norm(cotangent * error))
-            allowed += 1e-3 * _SUM * float(np.linalg.norm(cotangent * value)) + np.finfo(float).tiny
+            allowed += 1e-3 * SUM * float(np.linalg.norm(cotangent * value)) + np.finfo(float).tiny
             worst = max(worst, abs(self.claimed_sum(cotangent, direction) - float(cotangent @ value)) / allowed)
         return worst
 
@@ -254,6 +262,13 @@ class Evidence:
     def elements(self) -> Indices:
         """The first coordinate of each element of the input."""
         return np.arange(self.input.start, self.input.stop, self.input.parts)
+
+
+def _asked(apply: Callable[[Vector], Vector], vector: Vector) -> Vector:
+    try:
+        return apply(vector)
+    except Exception as error:
+        raise RefusedError from error
 
 
 def close(left: Vector, right: Vector, bar: Vector | float = 0.0, tolerance: float = CLOSE) -> Flags:

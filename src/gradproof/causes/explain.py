@@ -9,12 +9,12 @@ import numpy as np
 
 from gradproof.causes import duplicates, factors, formulas, nonfinite, regions, structure, terms
 from gradproof.causes.arrays import called
-from gradproof.causes.evidence import Allowance, Evidence
+from gradproof.causes.evidence import Allowance, Evidence, RefusedError
 from gradproof.causes.sampling import Samples, sample, samples
 from gradproof.core.cost import BudgetExhausted
 from gradproof.core.investigation import Investigation
 from gradproof.core.options import Options
-from gradproof.core.problem import Mode
+from gradproof.core.problem import Mode, OutputChangedError
 from gradproof.core.space import Block
 from gradproof.core.status import Status
 from gradproof.results.finding import Finding
@@ -52,7 +52,7 @@ def explained(investigation: Investigation, options: Options, findings: Sequence
     for finding in wrong[:_PAIRS]:
         try:
             cause = _explain(investigation, finding, allowance)
-        except (BudgetExhausted, Exception):  # of user code: what is wrong stands without a cause
+        except (BudgetExhausted, OutputChangedError, RefusedError):  # what is wrong stands without a cause
             break
         strengths[id(finding)] = cause.strength
         told[id(finding)] = _with(finding, cause)
@@ -175,10 +175,10 @@ _FITS: tuple[_Fit, ...] = (
     _without_cotangent(factors.by_size),
     factors.by_array,
     terms.of_array,
-    terms.along_axes,
-    _without_cotangent(terms.same_claim),
     _without_cotangent(factors.near_one),
     _without_cotangent(factors.by_index),
+    terms.along_axes,
+    _without_cotangent(terms.same_claim),
 )
 """The order matters: what says more, or is more usual, comes first."""
 

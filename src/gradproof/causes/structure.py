@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from gradproof.causes.evidence import Evidence
+from gradproof.causes.evidence import SUM, Evidence
+from gradproof.core.precision import CONFIDENCE
 from gradproof.core.problem import Mode
 from gradproof.core.space import Block
 from gradproof.core.types import Vector
@@ -147,42 +148,49 @@ def _of_both(evidence: Evidence) -> Iterator[tuple[str, Turn, Turn]]:
     output, input_ = evidence.output, evidence.input
     if not _is_plain(output) or not _is_plain(input_) or output.shape != input_.shape:
         return
+    elementwise = _is_elementwise(evidence)
     for axis, size in enumerate(input_.shape):
-        if size > 1:
-            text = (
+        if size > 2:
+            scan = (
                 f"analytic runs along axis {axis} the other way round: a cumulative sum or a scan that is not reversed"
             )
-            yield text, _flipped(output, (axis,)), _flipped(input_, (axis,))
+            mirrored = f"analytic is right for what it is multiplied with flipped along axis {axis}"
+            yield mirrored if elementwise else scan, _flipped(output, (axis,)), _flipped(input_, (axis,))
     if output.parts == input_.parts == 2:
         text = "analytic is the conjugate of what it should be, on both sides: a conjugate is missing or one too many"
         yield text, _conjugated(output), _conjugated(input_)
 
 
+def _is_elementwise(evidence: Evidence) -> bool:
+    """Whether no element that was measured moves an output but its own."""
+    moved = np.zeros(evidence.output.size, dtype=np.bool_)
+    for column in evidence.measured.tolist():
+        moved[:] = evidence.column(column) != 0
+        at = column - evidence.input.start
+        moved[at - at % evidence.input.parts : at - at % evidence.input.parts + evidence.input.parts] = False
+        if moved.any():
+            return False
+    return True
+
+
 def _swapped(evidence: Evidence) -> Iterator[str]:
     """The gradient of another input of the same shape, in place of its own."""
-    if evidence.mode is not Mode.REVERSE:
+    own, known = evidence.input, evidence.along(evidence.direction)
+    if evidence.mode is not Mode.REVERSE or known is None or not known[0].any():
         return
-    own, direction = evidence.input, evidence.direction
     for other in evidence.others:
-        if other.shape != own.shape or other.parts != own.parts or other.elements is not None:
-            continue
-        theirs = [problem_vjp(evidence, cotangent)[other.slice] @ direction for cotangent in evidence.cotangents]
-        known = evidence.along(direction)
-        if known is None:
-            return
-        value, error = known
-        agree = [
-            abs(float(claim) - float(cotangent @ value))
-            <= 1e-6 * np.linalg.norm(cotangent * value) + 8.0 * np.linalg.norm(cotangent * error)
-            for claim, cotangent in zip(theirs, evidence.cotangents, strict=True)
-        ]
-        if all(agree) and value.any():
+        alike = other.shape == own.shape and other.parts == own.parts and other.elements is own.elements is None
+        if alike and all(_is_that_of(evidence, other, cotangent, known) for cotangent in evidence.cotangents):
             yield f"the gradients of {own.label} and {other.label} are swapped: the latter has that of the former"
 
 
-def problem_vjp(evidence: Evidence, cotangent: Vector) -> Vector:
-    """The claim for all inputs."""
-    return evidence.investigation.vjp(evidence.widened(cotangent, evidence.output, evidence.problem.outputs.size))
+def _is_that_of(evidence: Evidence, other: Block, cotangent: Vector, known: tuple[Vector, Vector]) -> bool:
+    """Whether the claim for another input is the truth for this one."""
+    value, error = known
+    whole = evidence.widened(cotangent, evidence.output, evidence.problem.outputs.size)
+    claim = float(evidence.pulled(whole)[other.slice] @ evidence.direction)
+    allowed = CONFIDENCE * np.linalg.norm(cotangent * error) + SUM * np.linalg.norm(cotangent * value)
+    return bool(abs(claim - float(cotangent @ value)) <= allowed)
 
 
 def _shifted(evidence: Evidence) -> Iterator[str]:

@@ -82,9 +82,6 @@ def along_axes(evidence: Evidence, found: Samples, cotangent: Vector) -> Iterato
     lines = _Lines(places, telling.truth - telling.claim, telling.bar)
     inside = telling.columns - evidence.input.start
     factors = [("", np.ones(len(inside))), *((name, array[inside]) for name, array in base_arrays(evidence))]
-    over = cotangent_over(evidence, cotangent)
-    if over is not None:
-        factors.append((evidence.problem.words.cotangent, over[inside]))
     for name, array in factors:
         yield from (_same_along(name, axes, lines) for axes in _sets(len(places)) if lines.fit((axes, array)))
     x = evidence.problem.point[evidence.input.slice][inside]
