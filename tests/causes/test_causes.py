@@ -234,6 +234,10 @@ CAUSES: dict[str, tuple[Maker, str, Maker]] = {
         "factor for each index of axis 1",
         lambda size: (custom(stretched, lambda s, g: g * (6 + noise(g))), (numbers(4 * size, 2),)),
     ),
+    "averaged": (
+        sine(lambda x, g: (x.cos() * g).mean(1, keepdim=True).expand_as(x)), "analytic is the same all along axis 1",
+        sine(lambda x, g: (x.cos() * g).mean(1, keepdim=True) + 0.1 * noise(x)),
+    ),
     "weights that are flipped": (
         one(_weighted, lambda s, g: g * _weights(s[0]).flip(0)), "flipped along axis 1", sine(lambda x, g: g * noise(x)),
     ),

@@ -277,7 +277,8 @@ def close(left: Vector, right: Vector, bar: Vector | float = 0.0, tolerance: flo
         return np.abs(left - right) <= tolerance * np.maximum(np.abs(left), np.abs(right)) + bar
 
 
-def solved(design: Matrix, target: Vector) -> tuple[Vector, Vector, int]:
-    """Least squares: the coefficients, what they give, and how many numbers are left to test them."""
+def solved(design: Matrix, target: Vector) -> tuple[Vector, int]:
+    """Least squares: what the best coefficients give, and how many numbers are left to test them."""
     solution, _, rank, _ = np.linalg.lstsq(design, target, rcond=1e-10)
-    return solution, design @ solution, len(target) - int(rank)
+    given: Vector = np.asarray(design @ solution, dtype=np.float64)
+    return given, len(target) - int(rank)

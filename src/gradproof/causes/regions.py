@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
 
 import numpy as np
 
 from gradproof.causes.arrays import base_arrays
 from gradproof.causes.evidence import Evidence
-from gradproof.causes.sampling import Samples
+from gradproof.causes.sampling import Samples, samples
 from gradproof.core.problem import Mode
 from gradproof.core.types import Flags, Indices, Vector
 
@@ -53,9 +53,7 @@ def _agrees_without(evidence: Evidence, inside: Flags) -> bool:
     return off is not None and off <= _AGREES
 
 
-def _wrong_elements(evidence: Evidence) -> Vector:
-    from gradproof.causes.sampling import samples
-
+def _wrong_elements(evidence: Evidence) -> Indices:
     wrong = [each.columns[each.wrong] for each in (samples(evidence, v) for v in evidence.cotangents)]
     return evidence.problem.inputs.element_of(np.unique(np.concatenate(wrong)))
 
@@ -79,7 +77,8 @@ def _candidates(evidence: Evidence, found: Samples) -> Iterator[tuple[Flags, Cal
     yield from _by_value(evidence, found)
 
 
-class _Axis(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Axis:
     """An axis of the input, and the index along it of every element."""
 
     number: int
@@ -119,23 +118,18 @@ def _told(evidence: Evidence, axis: _Axis, known: tuple[int, int, int, int]) -> 
     return f"wrong only {_words(low, high + 1, axis.size)} along axis {axis.number} of {evidence.input.label}{tail}"
 
 
-def _first_wrong(evidence: Evidence, index: Vector, below: int, low: int) -> int:
+def _first_wrong(evidence: Evidence, index: Indices, below: int, low: int) -> int:
     """The lowest wrong index, between one that is right and one that is wrong, by halving."""
     while low - below > 1:
-        middle = (low + below + 1) // 2 if not low - below > 2 else (low + below) // 2
+        middle = (low + below) // 2
         off = _off(evidence, (index > below) & (index <= middle))
         if off is None:
             return low
-        if off > _AGREES:
-            low = middle if middle < low else middle
-            if low - below == 1:
-                return low
-        else:
-            below = middle
+        low, below = (middle, below) if off > _AGREES else (low, middle)
     return low
 
 
-def _last_wrong(evidence: Evidence, index: Vector, high: int, above: int) -> int:
+def _last_wrong(evidence: Evidence, index: Indices, high: int, above: int) -> int:
     """The highest wrong index, in the same way."""
     while above - high > 1:
         middle = (high + above) // 2
@@ -190,52 +184,38 @@ def _narrowed_bound(evidence: Evidence, values: Vector, low: float, high: float)
 
 def _of_output(evidence: Evidence) -> str:
     """Where an output is wrong: by cotangents of parts of it, which cost no evaluation."""
-    if evidence.mode is not Mode.REVERSE or evidence.output.size < 3 or evidence.output.elements is not None:
+    block, known = evidence.output, evidence.along(evidence.direction)
+    if evidence.mode is not Mode.REVERSE or block.size < 3 or block.elements is not None or known is None:
         return ""
-    known = evidence.along(evidence.direction)
-    if known is None:
-        return ""
-    block, (value, error) = evidence.output, known
-    parts = np.arange(block.start, block.stop)
-    for axis, (size, index) in enumerate(zip(block.shape, block.positions(parts), strict=True)):
-        if size < 3:
+    positions = block.positions(np.arange(block.start, block.stop))
+    for axis, (size, index) in enumerate(zip(block.shape, positions, strict=True)):
+        off = partial(_is_off, evidence, known, index)
+        if size < 3 or (off(0, size - size // 2) and off(size - size // 2, size)):
             continue
-
-        def off(inside: Flags) -> bool:
-            asked = np.where(inside, evidence.cotangents[0], 0.0)
-            allowed = 8.0 * float(np.linalg.norm(asked * error)) + 1e-9 * float(np.linalg.norm(asked * value))
-            return abs(evidence.claimed_sum(asked, evidence.direction) - float(asked @ value)) > allowed
-
-        if off(index < size - size // 2) and off(index >= size - size // 2):
-            continue
-        low, high = _narrowed(size, lambda lo, hi, index=index, off=off: off((index >= lo) & (index < hi)))
-        inside = (index >= low) & (index < high)
-        if high - low < size and not off(~inside) and off(inside):
-            words = _words(low, high, size)
-            return f"wrong only {words} along axis {axis} of {block.label}"
+        low, high = _narrowed(size, off)
+        if high - low < size and off(low, high) and not off(0, low) and not off(high, size):
+            return f"wrong only {_words(low, high, size)} along axis {axis} of {block.label}"
     return ""
 
 
-def _narrowed(size: int, off: object) -> tuple[int, int]:
-    """The indices between which all that is wrong lies."""
-    assert callable(off)
-    low, high = 0, size
-    start, stop = 0, size
-    while stop - start > 1:
-        middle = (start + stop) // 2
-        if off(0, middle):
-            stop = middle
-        else:
-            start = middle
-    low = start
-    start, stop = low, size
-    while stop - start > 1:
-        middle = (start + stop) // 2
-        if off(middle, size):
-            start = middle
-        else:
-            stop = middle
-    high = stop
+def _is_off(evidence: Evidence, known: tuple[Vector, Vector], index: Indices, low: int, high: int) -> bool:
+    """Whether the outputs with an index from `low` to `high` - 1 differ, along a direction that was measured."""
+    value, error = known
+    asked = np.where((index >= low) & (index < high), evidence.cotangents[0], 0.0)
+    allowed = 8.0 * float(np.linalg.norm(asked * error)) + 1e-9 * float(np.linalg.norm(asked * value))
+    return abs(evidence.claimed_sum(asked, evidence.direction) - float(asked @ value)) > allowed
+
+
+def _narrowed(size: int, off: Callable[[int, int], bool]) -> tuple[int, int]:
+    """The indices between which all that is wrong lies: the first of them, and the one after the last."""
+    low, stop = 0, size
+    while stop - low > 1:
+        middle = (low + stop) // 2
+        low, stop = (low, middle) if off(0, middle) else (middle, stop)
+    start, high = low, size
+    while high - start > 1:
+        middle = (start + high) // 2
+        start, high = (middle, high) if off(middle, size) else (start, middle)
     return low, high
 
 

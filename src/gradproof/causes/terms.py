@@ -136,7 +136,7 @@ def _fits(design: Matrix, missing: Vector, bar: Vector) -> bool:
     """Whether what is missing is a sum of the columns, with numbers left to tell, on lines of two elements or more."""
     if not np.isfinite(design).all():
         return False
-    _, given, left = solved(design, missing)
+    given, left = solved(design, missing)
     size = float(np.abs(missing).max())
     if left < _LEFT or not size or left < len(missing) // 4:
         return False
@@ -163,6 +163,6 @@ def same_claim(evidence: Evidence, found: Samples) -> Iterator[str]:
     ones = np.ones(len(telling))
     for axes in _sets(len(places)):
         design = _groups(places, axes, ones)
-        if _fits(design, telling.claim, telling.bar) and not _fits(evidence, design, telling.truth, telling.bar):
+        if _fits(design, telling.claim, telling.bar) and not _fits(design, telling.truth, telling.bar):
             yield f"analytic is the same all along {_named(axes)}, numeric is not: summed or averaged over it"
             return
