@@ -101,6 +101,10 @@ def stretched(x: torch.Tensor) -> torch.Tensor:
     return x * torch.tensor([4.0, 8.0], dtype=x.dtype)
 
 
+def _square(x: torch.Tensor) -> torch.Tensor:
+    return noise(torch.empty(x.shape[1], x.shape[1], dtype=x.dtype), seed=5)
+
+
 def rooted(x: torch.Tensor) -> torch.Tensor:
     return (x**2).sqrt() * x
 
@@ -234,6 +238,24 @@ CAUSES: dict[str, tuple[Maker, str, Maker]] = {
         "factor for each index of axis 1",
         lambda size: (custom(stretched, lambda s, g: g * (6 + noise(g))), (numbers(4 * size, 2),)),
     ),
+    "halves swapped": (
+        lambda size: (custom(torch.sin, lambda s, g: (g * s[0].cos()).roll(2, 1)), numbers(3 * size, 4)),
+        "the two halves of axis 1 swapped",
+        lambda size: (custom(torch.sin, lambda s, g: (g * s[0].cos()).roll(1, 1)), numbers(3 * size, 4)),
+    ),
+    "a mask of the output that is not applied": (
+        one(lambda x: torch.relu((x - 1) @ _square(x)), lambda s, g: g @ _square(s[0]).mT), "a mask is not applied",
+        one(lambda x: torch.relu((x - 1) @ _square(x)), lambda s, g: g @ _square(s[0]).mT * (1 + 0.1 * noise(s[0]))),
+    ),
+    "only the last step": (
+        sine(lambda x, g: with_rows(x.cos() * g, slice(0, -1), 0.0)), r"only index \d+ of \d+ \(the last\)",
+        sine(lambda x, g: with_rows(x.cos() * g, slice(0, -2), 0.0)),
+    ),
+    "the output as a factor": (
+        lambda size: (custom(lambda x: x.sin().sum().exp(), lambda s, g: g * s[0].cos()), numbers(size, 2) ),
+        "1 / the output: it is not multiplied by it",
+        lambda size: (custom(lambda x: x.sin().sum().exp(), lambda s, g: 2.5 * g * s[0].cos()), numbers(size, 2)),
+    ),
     "averaged": (
         sine(lambda x, g: (x.cos() * g).mean(1, keepdim=True).expand_as(x)), "analytic is the same all along axis 1",
         sine(lambda x, g: (x.cos() * g).mean(1, keepdim=True) + 0.1 * noise(x)),
@@ -254,7 +276,7 @@ CAUSES: dict[str, tuple[Maker, str, Maker]] = {
         sine(lambda x, g: with_rows(x.cos() * g, slice(0, 3, 2), 1.7)),
     ),
     "a tail": (
-        sine(lambda x, g: with_rows(x.cos() * g, slice(-2, None), 0.0)), "last 2 of .* a tail left over",
+        sine(lambda x, g: with_rows(x.cos() * g, slice(-2, None), 0.0)), "wrong only at the last 2 of",
         sine(lambda x, g: with_rows(x.cos() * g, slice(-4, None, 3), 0.0)),
     ),
     "beyond a bound": (

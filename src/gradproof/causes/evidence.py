@@ -219,10 +219,12 @@ class Evidence:
         moved: Vector | None = None,
         at: tuple[Vector, Vector] | None = None,
         direction: Vector | None = None,
+        pulled: Callable[[Vector], Vector] | None = None,
     ) -> bool:
         """Whether the claim along `moved` is the truth along the direction for the cotangent `turned`.
 
-        `at` is the truth where it is not that of the point. Holds for every random cotangent.
+        `pulled` changes the cotangent of the claim. `at` is the truth where it is not that of the point. Holds for
+        every random cotangent.
         """
         direction = self.direction if direction is None else direction
         known = self.along(direction) if at is None else at
@@ -231,7 +233,8 @@ class Evidence:
         value, error = known
         for cotangent in self.cotangents:
             asked = cotangent if turned is None else turned(cotangent)
-            claim = self.claimed_sum(cotangent, direction if moved is None else moved)
+            pull = cotangent if pulled is None else pulled(cotangent)
+            claim = self.claimed_sum(pull, direction if moved is None else moved)
             allowed = CONFIDENCE * float(np.linalg.norm(asked * error)) + SUM * float(np.linalg.norm(asked * value))
             size = float(np.linalg.norm(asked * value))
             if not (abs(claim - float(asked @ value)) <= allowed and allowed <= 1e-3 * size):

@@ -58,6 +58,11 @@ def named(factor: float, evidence: Evidence) -> str:
             return f"{words}{f' ({counted})' if counted else ''}"
     if counted:
         return counted
+    output = float(evidence.problem.value[evidence.output.start])
+    if evidence.output.size == 1 and output and math.isclose(factor * output, 1.0, rel_tol=1e-5):
+        return "1 / the output: it is not multiplied by it"
+    if evidence.output.size == 1 and math.isclose(factor, output, rel_tol=1e-5):
+        return "the output: it is multiplied by it once too often"
     fraction = Fraction(factor).limit_denominator(12)
     if math.isclose(float(fraction), factor, rel_tol=1e-6) and fraction.denominator > 1:
         return f"a constant factor {fraction}"

@@ -25,6 +25,8 @@ _AGREES = 1.0
 _CHANCE = 1e-2
 # How often a bound is narrowed.
 _NARROWER = 3
+# What kernels take at a time.
+_TILES = tuple(2**k for k in range(1, 11))
 
 
 def region(evidence: Evidence, found: Samples) -> str:
@@ -112,10 +114,17 @@ def _told(evidence: Evidence, axis: _Axis, known: tuple[int, int, int, int]) -> 
     """The region between two indices that are right, narrowed and in words; nothing where it is most of the axis."""
     below, low, high, above = known
     low, high = _first_wrong(evidence, axis.index, below, low), _last_wrong(evidence, axis.index, high, above)
-    if 2 * (high + 1 - low) > axis.size + 1:
+    size, count = axis.size, high + 1 - low
+    where = f"along axis {axis.number} of {evidence.input.label}"
+    if count == size - 1:
+        which = "the last" if low == 0 else "the first"
+        return f"only index {size - 1 if low == 0 else 0} of {size} ({which}) {where} is right, of what was sampled"
+    if 2 * count > size + 1:
         return ""
-    tail = ": a tail left over?" if high == axis.size - 1 and high > low else ""
-    return f"wrong only {_words(low, high + 1, axis.size)} along axis {axis.number} of {evidence.input.label}{tail}"
+    tiles = [tile for tile in _TILES if tile < size and size % tile == count]
+    tail = f": a tail left over after tiles of {tiles[-1]}?" if high == size - 1 and tiles else ""
+    half = f": the {'second' if low else 'first'} half" if 2 * count == size and (low == 0 or high == size - 1) else ""
+    return f"wrong only {_words(low, high + 1, size)} {where}{tail or half}"
 
 
 def _first_wrong(evidence: Evidence, index: Indices, below: int, low: int) -> int:

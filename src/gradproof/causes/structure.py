@@ -34,6 +34,7 @@ def reordered(evidence: Evidence) -> Iterator[str]:
     for text, forth, back in _of_both(evidence):
         if evidence.agrees(turned=forth, moved=back(evidence.direction)):
             yield text
+    yield from _unmasked(evidence)
     yield from _swapped(evidence)
     yield from _shifted(evidence)
 
@@ -47,6 +48,16 @@ def _independent(evidence: Evidence) -> Iterator[str]:
         yield f"analytic does not depend on {evidence.problem.words.cotangent}: it is not multiplied by it"
 
 
+def _unmasked(evidence: Evidence) -> Iterator[str]:
+    """A claim that is right for the cotangent without what belongs to zeros of the output."""
+    kept = evidence.problem.value[evidence.output.slice] != 0
+    if kept.all() or not kept.any():
+        return
+    if evidence.agrees(pulled=lambda cotangent: np.where(kept, cotangent, 0.0)):
+        name = evidence.problem.words.cotangent
+        yield f"analytic is right if {name} is set to 0 where the output is 0: a mask is not applied"
+
+
 def _is_plain(block: Block) -> bool:
     return block.elements is None and bool(block.shape)
 
@@ -57,6 +68,10 @@ def _as_array(block: Block, vector: Vector) -> Vector:
 
 def _flipped(block: Block, axes: tuple[int, ...]) -> Turn:
     return lambda vector: np.flip(_as_array(block, vector), axes).reshape(-1)
+
+
+def _halved(block: Block, axis: int) -> Turn:
+    return lambda vector: np.roll(_as_array(block, vector), block.shape[axis] // 2, axis).reshape(-1)
 
 
 def _transposed(block: Block, first: int, second: int) -> Turn:
@@ -82,6 +97,9 @@ def _turns(block: Block) -> Iterator[tuple[str, Turn]]:
             yield f"transposed (axes {first} and {second} swapped)", _transposed(block, first, second)
     for axis in axes:
         yield f"flipped along axis {axis}", _flipped(block, (axis,))
+    for axis in axes:
+        if block.shape[axis] % 2 == 0 and block.shape[axis] > 2:
+            yield f"with the two halves of axis {axis} swapped", _halved(block, axis)
     if len(axes) > 1:
         yield f"flipped along axes {axes[-2]} and {axes[-1]} (a kernel)", _flipped(block, (axes[-2], axes[-1]))
     if block.parts == 2:
