@@ -1,4 +1,4 @@
-"""Of 34 wrong backwards in three sizes, with three seeds: is the input right, and is the cause that is named first true?
+"""Of 34 wrong backwards in three sizes, with three seeds: is the input right, and the first cause true?
 
     python benchmarks/causes.py [name ...]
 
@@ -42,9 +42,8 @@ def main(names: list[str]) -> None:
                 inputs += placed
                 total += 1
                 if word != "TRUE" or not placed or names:
-                    print(
-                        f"{name} size {size} seed {seed}: {word}{'' if placed else ', WRONG INPUT'}: {hint}  [{evaluations}]"
-                    )
+                    where = "" if placed else ", WRONG INPUT"
+                    print(f"{name} size {size} seed {seed}: {word}{where}: {hint}  [{evaluations}]")
     print(
         f"{total} checks: the input is right in {inputs}, the first cause true in {counts['TRUE']} "
         f"({100 * counts['TRUE'] / total:.0f} %), none named in {counts['none']}, false in {counts['FALSE']}"

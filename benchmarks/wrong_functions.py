@@ -1,8 +1,8 @@
 """Thirty-four wrong backwards, as authors write them, in any size: for the benchmark of causes.
 
 Each maker takes a number of elements and a random generator, and returns a function, its inputs, the numbers of the
-inputs that are wrong, and patterns for the causes that are true of it. A pattern is what a reader with the code in front
-of them would accept; a cause that merely fits the numbers is not listed.
+inputs that are wrong, and patterns for the causes that are true of it. A pattern is what a reader with the code at hand
+would accept; a cause that merely fits the numbers is not listed.
 """
 
 from __future__ import annotations
