@@ -19,13 +19,13 @@ from gradproof.core.ladder import rungs
 from gradproof.core.options import Options
 from gradproof.core.probe import Survey, draw_direction
 from gradproof.core.problem import Mode, Problem
-from gradproof.core.screened import FINE, Look, Repeated, Surveyed, can_confirm
+from gradproof.core.screened import FINE, Repeated, Surveyed, can_confirm
 from gradproof.core.seen import Seen
 from gradproof.core.segments import clear, disputed
 from gradproof.core.status import Status
 from gradproof.core.stencil import Stencil
 from gradproof.core.suspects import Judge, Judged, Suspects
-from gradproof.core.together import Claim, judge_many
+from gradproof.core.together import Claim, joined, judge_many
 from gradproof.core.tolerances import Tolerances
 from gradproof.core.types import Matrix
 
@@ -35,8 +35,6 @@ _CACHE, _LEAST_ROWS = 2**20, 64
 _HELD = 0.75
 # Entries up to which the numerical Jacobian is kept, to be confirmed as a whole and diagnosed.
 _KEPT = 2**22
-# Suspect columns up to which another step along each costs less than the ladders of the judge.
-_FEW = 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,9 +117,11 @@ def _judged(
     """The suspects of a mode: what another look confirms to be wrong is not measured by a ladder."""
     known = None
     if numeric is not None and not stencil.fixed and can_confirm(stencil.problem):
-        few = len(np.unique(suspects.columns)) <= _FEW
-        look: Look | None = Surveyed(numeric, survey) if survey else Repeated(numeric, stencil) if few else None
-        known = None if look is None else Judge(stencil, tolerances).confirm(mode, suspects, look)
+        judge = Judge(stencil, tolerances)
+        if survey is not None:
+            known = judge.confirm(mode, suspects, Surveyed(numeric, survey))
+        elif (parts := judge.confirm_worst(mode, suspects, Repeated(numeric, stencil))) is not None:
+            known = joined([part for part in parts if len(part.suspects)])
     found = known or judge_many(stencil, tolerances, mode, suspects, _along(stencil.investigation, mode))
     clear(stencil, tolerances, found)
     return found

@@ -151,10 +151,20 @@ class Judge:
                 judged = judged.take(np.flatnonzero(done))
         return judged
 
-    def confirm(self, mode: Mode, suspects: Suspects, screened: Look) -> Judged | None:
+    def confirm_worst(self, mode: Mode, suspects: Suspects, screened: Look) -> tuple[Judged, Judged] | None:
+        """`confirm` for the worst elements; and the others, with what one step said of them."""
+        element = self._inputs.element_of(suspects.columns)
+        worst = np.isin(element, self._worst_first(suspects)[:_ENOUGH])
+        known = self.confirm(mode, suspects.take(np.flatnonzero(worst)), screened, whole=True)
+        rest = suspects.take(np.flatnonzero(~worst))
+        if known is None:
+            return None
+        return known, Judged(mode, rest, np.zeros(len(rest)), rank(rest.excess, np.zeros(1), np.ones(1)), {})
+
+    def confirm(self, mode: Mode, suspects: Suspects, screened: Look, *, whole: bool = False) -> Judged | None:
         """The suspects, if another look confirms that some of them are wrong; None: it does not.
 
-        Those of which it says nothing are judged by the ladder.
+        Those of which it says nothing are judged by the ladder; or where the `whole` is asked for, it says nothing then.
         """
         rows = np.unique(suspects.rows)
         columns = self._inputs.parts_of(suspects.columns)
@@ -169,7 +179,7 @@ class Judge:
         not_a_number = ~np.isfinite(suspects.analytic) & np.isfinite(suspects.numeric)
         wrong = (judged.status == Status.WRONG.rank) & (sharp | (not_a_number & np.isfinite(judged.error)))
         unconfirmed = ~np.isfinite(judged.error)
-        if not wrong.any():
+        if not wrong.any() or (whole and unconfirmed.any()):
             suspects.numeric[:], suspects.tolerance[:], suspects.excess[:] = first
             return None
         judged.status[~wrong] = Status.RIGHT.rank  # nothing is known against these
