@@ -10,7 +10,7 @@ import numpy as np
 
 from gradproof.causes.arrays import cotangent_over, reductions, simple_functions
 from gradproof.causes.evidence import Evidence, close
-from gradproof.causes.sampling import Samples
+from gradproof.causes.sampling import Samples, samples
 from gradproof.core.space import Block
 from gradproof.core.types import Flags, Vector
 
@@ -38,15 +38,26 @@ def constant(evidence: Evidence, found: Samples) -> Iterator[str]:
     wrong = found.take(found.wrong)
     if not len(wrong) or not np.isfinite(wrong.claim).all() or not wrong.truth.all():
         return
-    ratio = wrong.claim / wrong.truth
-    factor = float(np.median(ratio))
-    bar = wrong.bar / np.abs(wrong.truth)
-    known = any(math.isclose(factor, each, rel_tol=1e-6) for each in _KNOWN)
-    if factor == 0 or not close(ratio, np.full_like(ratio, factor), bar).all():
+    factor = float(np.median(wrong.claim / wrong.truth))
+    if factor == 0 or not all(_holds(factor, samples(evidence, cotangent)) for cotangent in evidence.cotangents):
         return
-    if len(wrong) >= _LEAST or (known and len(wrong) > 1) or (known and evidence.input.size * evidence.output.size < 4):
+    known = any(math.isclose(factor, each, rel_tol=1e-6) for each in _KNOWN)
+    tests = _tests(evidence, wrong)
+    if tests >= _LEAST or (known and tests > 1) or (known and evidence.input.size * evidence.output.size < 4):
         everywhere = "" if not found.right.any() else f" on all {len(wrong)} wrong elements that were sampled"
         yield f"analytic ≈ {factor:.4g} × numeric{everywhere}: {named(factor, evidence)}"
+
+
+def _holds(factor: float, found: Samples) -> bool:
+    """Whether one factor explains all that is wrong for a cotangent."""
+    wrong = found.take(found.wrong)
+    return bool(close(wrong.claim, factor * wrong.truth, wrong.bar * (1.0 + abs(factor))).all())
+
+
+def _tests(evidence: Evidence, wrong: Samples) -> int:
+    """How many numbers a factor was compared with: for each element one for each cotangent, if it moves so many."""
+    moved = [np.count_nonzero(evidence.column(column)) for column in wrong.columns.tolist()]
+    return sum(min(int(count), len(evidence.cotangents)) for count in moved)
 
 
 def named(factor: float, evidence: Evidence) -> str:
