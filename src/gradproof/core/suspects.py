@@ -164,7 +164,7 @@ class Judge:
     def confirm(self, mode: Mode, suspects: Suspects, screened: Look, *, whole: bool = False) -> Judged | None:
         """The suspects, if another look confirms that some of them are wrong; None: it does not.
 
-        Those of which it says nothing are judged by the ladder; where the `whole` is asked for, None is the answer then.
+        Those of which it says nothing are judged by the ladder; if the `whole` is asked for, None is the answer then.
         """
         rows = np.unique(suspects.rows)
         columns = self._inputs.parts_of(suspects.columns)
