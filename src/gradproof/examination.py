@@ -20,8 +20,8 @@ from gradproof.properties.property import Pause, Property
 from gradproof.results.finding import Entry, Finding
 
 # An error bar of this part of a difference leaves no room for noise, unless a long step, on this rung, has a slope that
-# is nearer to what is claimed than this part of it. Inputs up to which that step would cost more than the check.
-_SHARP, _LONG_RUNG, _LIKE, _VERY_FEW = 1e-3, 6, 0.3, 3
+# is nearer to what is claimed than this part of it.
+_SHARP, _LONG_RUNG, _LIKE = 1e-3, 6, 0.3
 
 
 def examined(
@@ -90,16 +90,14 @@ def _are_clear(investigation: Investigation, doubts: Sequence[Finding]) -> bool:
     """Whether all that is in doubt is wrong by far more than noise could be, without measuring any.
 
     The numerical values come from steps of several sizes, and their error bars say how far these differ. A function
-    made of steps has a slope of zero between them, and from further away that which is claimed: of more than a few
-    inputs, one long step looks for that.
+    made of steps has another slope between them than from further away, where it may be that which is claimed: one long
+    step looks for that.
     """
     worst = [doubt.entries[0] for doubt in doubts if doubt.entries and doubt.status is Status.WRONG]
     if len(worst) != len(doubts) or investigation.problem.coarsest_eps > DOUBLE or not worst:
         return False
     if not all(entry.sides is None and entry.numeric and _is_far(entry) for entry in worst):
         return False
-    if investigation.problem.inputs.size <= _VERY_FEW:
-        return True
     entry, stencil = worst[0], Stencil(investigation)
     far = stencil.slope(entry.input.coordinate, entry.output.coordinate, 2.0**-_LONG_RUNG)
     return abs(far - entry.analytic) > _LIKE * entry.difference

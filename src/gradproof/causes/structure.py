@@ -257,7 +257,8 @@ def _points(evidence: Evidence) -> Iterator[tuple[str, Vector]]:
             text = f"analytic is right for {block.label} {word}: it is used so, and should not be (or the other way)"
             yield text, with_block(block, turn(problem.point[block.slice]))
     for first, second in itertools.combinations([own, *evidence.others], 2):
-        if first.shape == second.shape and first.parts == second.parts:
+        plain = first.elements is second.elements is None
+        if plain and first.shape == second.shape and first.parts == second.parts:
             point = with_block(first, problem.point[second.slice])
             point[second.slice] = problem.point[first.slice]
             yield f"analytic is right for {first.label} and {second.label} swapped", point
