@@ -261,7 +261,9 @@ CAUSES: dict[str, tuple[Maker, str, Maker]] = {
         sine(lambda x, g: (x.cos() * g).mean(1, keepdim=True) + 0.1 * noise(x)),
     ),
     "weights that are flipped": (
-        one(_weighted, lambda s, g: g * _weights(s[0]).flip(0)), "flipped along axis 1", sine(lambda x, g: g * noise(x)),
+        one(_weighted, lambda s, g: g * _weights(s[0]).flip(0)),
+        "flipped along axis 1",
+        sine(lambda x, g: g * noise(x)),
     ),
     "low precision inside": (
         sine(lambda x, g: (x.cos() * g).half().double()), "a lower precision inside",
