@@ -135,7 +135,9 @@ def _explain(investigation: Investigation, finding: Finding, allowance: Allowanc
         found = _telling(evidence)
     partial = next((text for fit in (factors.zero, factors.constant) for text in fit(evidence, found)), "")
     cause = "" if partial else next(_causes(evidence, found), "")
-    where = "" if cause else regions.region(evidence, found)  # what reorders everything is not of a region
+    # what reorders everything is not of a region; a sum may lack some outputs only
+    term = cause.startswith(("as if the term", "numeric - analytic"))
+    where = regions.of_output(evidence) if term else "" if cause else regions.region(evidence, found)
     cause = cause or partial
     sampled = _sampled(evidence, found)
     if cause:

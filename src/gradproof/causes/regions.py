@@ -32,11 +32,11 @@ _TILES = tuple(2**k for k in range(1, 11))
 def region(evidence: Evidence, found: Samples) -> str:
     """Where the input is wrong, proved; nothing where that is everywhere, or no region is proved."""
     if not found.right.any() or not found.wrong.any():
-        return _of_output(evidence)
+        return of_output(evidence)
     for inside, told in _candidates(evidence, found):
         if inside.any() and not inside.all() and _agrees_without(evidence, inside) and (text := told()):
             return text
-    return _of_output(evidence)
+    return of_output(evidence)
 
 
 def _is_chance(found: Samples, ways: int) -> bool:
@@ -191,7 +191,7 @@ def _narrowed_bound(evidence: Evidence, values: Vector, low: float, high: float)
     return low, high
 
 
-def _of_output(evidence: Evidence) -> str:
+def of_output(evidence: Evidence) -> str:
     """Where an output is wrong: by cotangents of parts of it, which cost no evaluation."""
     block, known = evidence.output, evidence.along(evidence.direction)
     if evidence.mode is not Mode.REVERSE or block.size < 3 or block.elements is not None or known is None:
