@@ -32,6 +32,8 @@ def check(
     nondet_tol: float = 0.0,
     seed: int = 0,
     budget: float | None = None,
+    evaluations: int | None = None,
+    seconds: float | None = None,
     wrt: str | int | Iterable[str | int] | None = None,
     properties: PropertyName | Iterable[PropertyName] | None = None,
     allow: PropertyName | Iterable[PropertyName] = (),
@@ -56,8 +58,9 @@ def check(
     where the function supports it. `order=2` checks the first derivative and then the second: reverse and forward over
     reverse, and that the Hessian of a scalar function is symmetric. `masked` says that of sparse tensors only the
     specified elements count; by default all do. `atol` and `rtol` bound the difference of each Jacobian entry; None
-    derives them from the dtype, the error bars and, for `atol`, the largest entry. `budget` bounds the work: an int the
-    evaluations, a float the seconds; what it did not suffice for is inconclusive. `properties` names what is checked
+    derives them from the dtype, the error bars and, for `atol`, the largest entry. `evaluations` and `seconds`
+    bound the work; what they did not suffice for is inconclusive. `budget` is their older form: an int bounds the
+    evaluations, a float the seconds. `properties` names what is checked
     (see `gradproof.properties`); what those named in `allow` find is intended, as `"mutation"` is of a kernel that
     works in place: it is noted, and fails nothing. `precision` says what the function is computed in, where that is
     lower than the dtype of its outputs: a dtype, the name of one ("bfloat16"), or the relative spacing of its numbers.
@@ -111,7 +114,7 @@ def check(
     default = DEFAULT - _NOT_BY_HAND if given else DEFAULT
     names = default if properties is None else _named_properties(properties)
     wanted, names = _translated(torch_names, wanted, names)
-    _require_positive(budget)
+    limits = limits_of(budget, evaluations, seconds)
     options = Options(
         strategy=chosen,
         properties=names,
@@ -136,7 +139,7 @@ def check(
             options=options,
             modes=wanted,
             order=order,
-            budget=budget,
+            **limits,
             progress=True,
             fit=_require_coverage,
         )
@@ -178,9 +181,21 @@ def _require_coverage(problem: Problem, options: Options) -> Options:
     return options
 
 
-def _require_positive(budget: float | None) -> None:
-    if budget is not None and (isinstance(budget, bool) or not budget > 0):
-        raise ValueError(f"budget must be positive, an int (evaluations) or a float (seconds): got {budget!r}")
+def limits_of(budget: float | None, evaluations: int | None, seconds: float | None) -> dict[str, Any]:
+    """What bounds the work, and what the caller called it."""
+    if budget is not None and (evaluations is not None or seconds is not None):
+        raise ValueError("budget= is the older form of evaluations= and seconds=: give these, or budget= alone")
+    for name, value in (("budget", budget), ("evaluations", evaluations), ("seconds", seconds)):
+        if value is not None and (isinstance(value, bool) or not value > 0):
+            forms = ", an int (evaluations) or a float (seconds)" if name == "budget" else ""
+            raise ValueError(f"{name} must be positive{forms}: got {value!r}")
+    if evaluations is not None:
+        evaluations = operator.index(evaluations)
+    given = [f"{name}=" for name, value in (("evaluations", evaluations), ("seconds", seconds)) if value is not None]
+    if budget is not None:
+        given = ["budget="]
+        evaluations, seconds = (budget, None) if isinstance(budget, int) else (None, float(budget))
+    return {"evaluations": evaluations, "seconds": seconds, "budget_option": " or ".join(given) or "budget="}
 
 
 _TORCH_NAMES = {

@@ -98,7 +98,8 @@ def check_command(
         "properties": properties or None,
         "allow": allow or (),
         "precision": _number_or_name(precision),
-        "budget": seconds if evaluations is None else evaluations,
+        "seconds": seconds,
+        "evaluations": evaluations,
         "seed": seed,
     }
     _require_writable(html)

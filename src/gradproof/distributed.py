@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 
+from gradproof.api import limits_of
 from gradproof.backends import as_arguments
 from gradproof.backends.coverage import select
 from gradproof.backends.torch.calls import call_of
@@ -51,6 +52,8 @@ def check(
     nondet_tol: float = 0.0,
     seed: int = 0,
     budget: float | None = None,
+    evaluations: int | None = None,
+    seconds: float | None = None,
     wrt: Sequence[str | int] | None = None,
     properties: Iterable[str] | None = None,
     allow: str | Iterable[str] = (),
@@ -70,7 +73,7 @@ def check(
 
     The other arguments are those of `gradproof.check`.
     """
-    members = group_of(group)
+    members, limits = group_of(group), limits_of(budget, evaluations, seconds)
     options = Options(
         strategy=Strategy.PROBES if strategy == "auto" else Strategy(strategy),
         properties=DEFAULT if properties is None else known_properties(properties, "properties"),
@@ -86,7 +89,7 @@ def check(
     if wrt is not None:
         call = select(call, (wrt,) if isinstance(wrt, str | int) else wrt)
     request = functools.partial(
-        Request, subject=name_of(func), options=options, modes=_modes(modes), budget=budget, progress=True
+        Request, subject=name_of(func), options=options, modes=_modes(modes), progress=True, **limits
     )
     with joined(call, members, timeout) as (channel, local):
         if channel.is_leader:

@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from gradproof.backends import Session
+from gradproof.causes.explain import explained
 from gradproof.core.cost import BudgetExhausted, Cost
 from gradproof.core.investigation import Investigation
 from gradproof.core.noise import computed_in, told
@@ -37,7 +38,6 @@ from gradproof.properties.mutation import with_values_told
 from gradproof.properties.property import Property
 from gradproof.render.progress import watching
 from gradproof.results.certificate import Certificate
-from gradproof.results.diagnosis import eliminate
 from gradproof.results.finding import Finding
 from gradproof.results.report import Report, Spent
 
@@ -64,8 +64,12 @@ class Request:
     options: Options
     modes: tuple[Mode, ...] = ()
     order: int = 1
-    budget: float | None = None
-    """A whole number bounds the evaluations, any other number the seconds."""
+    evaluations: int | None = None
+    """How many there may be, at most."""
+    seconds: float | None = None
+    """How long it may take."""
+    budget_option: str = "budget="
+    """What the door calls the limit that was given."""
     progress: bool = False
     """Whether a long check shows a bar on a terminal."""
     fit: Callable[[Problem, Options], Options] = _as_they_are
@@ -168,6 +172,7 @@ def _round(session: Session, request: Request, make: Callable[[], Problem], orde
     with watching(investigation.cost, request.subject) if request.progress else _UNWATCHED:
         findings, seen, notes = _sorted(examined(investigation, options, asked), request)
     if findings:
+        findings = explained(investigation, options, findings)
         findings = with_values_told(findings, [name for name, _ in asked])
         findings, allowed = _accepted(findings, options)
         notes += allowed
@@ -249,11 +254,15 @@ def _nothing_to_ask(problem: Problem, options: Options, order: int) -> NothingTo
 
 
 def _limited(request: Request, spent: int) -> Cost:
-    if request.budget is None:
-        return Cost()
-    if isinstance(request.budget, int):
-        return Cost(most_evaluations=request.budget - spent)
-    return Cost(deadline=request.started + request.budget)
+    cost = Cost(option=request.budget_option)
+    if request.evaluations is not None or request.seconds is not None:
+        evaluations, seconds = request.evaluations, request.seconds
+        cost = Cost(
+            most_evaluations=math.inf if evaluations is None else evaluations - spent,
+            deadline=math.inf if seconds is None else request.started + seconds,
+            option=request.budget_option,
+        )
+    return cost
 
 
 def _numbered(findings: Sequence[Finding], order: int) -> tuple[Finding, ...]:
@@ -338,7 +347,7 @@ def _bare(session: Session, request: Request, rounds: Sequence[Round]) -> Report
         modes=tuple(mode for mode in Mode if mode in asked),
         covered=tuple(block.label for block in inputs if block.size),
         entries=sum(problem.inputs.size * problem.outputs.size for problem in problems) if jacobian else 0,
-        certificate=functools.reduce(_both, certificates) if certificates else None,
+        certificate=_certified(functools.reduce(_both, certificates) if certificates else None, findings),
         cost=Spent(0, 0, 0, 0.0),
         seed=request.options.seed,
         versions=tuple((name, version_of(name)) for name in ("gradproof", "numpy", session.framework) if name),
@@ -348,6 +357,13 @@ def _bare(session: Session, request: Request, rounds: Sequence[Round]) -> Report
         not_covered=tuple(dict.fromkeys((*session.not_covered, *left_out))),
         notes=(*session.notes, *dict.fromkeys(note for round_ in rounds for note in round_.notes)),
     )
+
+
+def _certified(certificate: Certificate | None, findings: Sequence[Finding]) -> Certificate | None:
+    """A certificate says nothing of an input of which no entry was verified: all are wrong, or at a kink."""
+    seen = [f for f in findings if f.entries and f.wrong == f.total and f.status in (Status.WRONG, Status.INCONCLUSIVE)]
+    bad = frozenset(finding.entries[0].input.block for finding in seen)
+    return certificate.without(bad) if certificate is not None and bad else certificate
 
 
 def _order(finding: Finding) -> tuple[int, int]:
@@ -368,19 +384,11 @@ def version_of(package: str) -> str:
 
 
 def _illustrated(first: Round, report: Report) -> Report:
-    """With slices and ladders, and a cause by elimination where no suspect fits."""
+    """With slices and ladders."""
     if first.investigation is None:
         return report
-    pairs = report.pairs
-    hints = {(pair.output, pair.input): eliminate(pairs, pair) for pair in pairs if pair.status is Status.WRONG}
     exhibits = measure_exhibits(first.investigation, [f for f in report.findings if f in first.findings])
-    explained = tuple(
-        dataclasses.replace(f, hint=hints.get((f.entries[0].output.block, f.entries[0].input.block), ""))
-        if f.entries and not f.hint and f.status is Status.WRONG
-        else f
-        for f in report.findings
-    )
-    return dataclasses.replace(report, findings=explained, exhibits=exhibits)
+    return dataclasses.replace(report, exhibits=exhibits)
 
 
 def name_of(func: Callable[..., Any]) -> str:

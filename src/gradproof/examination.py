@@ -10,13 +10,18 @@ from gradproof.core.cost import BudgetExhausted
 from gradproof.core.investigation import Investigation
 from gradproof.core.noise import learn_noise
 from gradproof.core.options import Options
-from gradproof.core.precision import NOISY_SHARE, SLIGHT
+from gradproof.core.precision import DOUBLE, NOISY_SHARE, SLIGHT
 from gradproof.core.problem import MisshapenGradientError, Mode, OutputChangedError
 from gradproof.core.seen import Note, Seen
 from gradproof.core.status import Status
+from gradproof.core.stencil import Stencil
 from gradproof.properties.by_twin import has_twin
 from gradproof.properties.property import Pause, Property
-from gradproof.results.finding import Finding
+from gradproof.results.finding import Entry, Finding
+
+# An error bar of this part of a difference leaves no room for noise, unless a long step, on this rung, has a slope that
+# is nearer to what is claimed than this part of it.
+_SHARP, _LONG_RUNG, _LIKE = 1e-3, 6, 0.3
 
 
 def examined(
@@ -44,7 +49,7 @@ def examined(
             if found and each.depends_on_noise and options.precision is None:
                 found = _with_noise_known(investigation, options, each, found)
         except BudgetExhausted as ended:
-            found.append(_exhausted(name, str(ended)))
+            found.append(_exhausted(name, str(ended), investigation.cost.option))
         except Exception as error:
             misshapen = isinstance(error, MisshapenGradientError)
             yield [*found, _refused(error) if misshapen else raised(name, error)]
@@ -83,9 +88,33 @@ def _learn_noise(investigation: Investigation, options: Options, found: Sequence
     Noise does not explain a lone entry among others that agree.
     """
     doubts = _doubts(found)
+    if _are_clear(investigation, doubts):
+        return False
     slight = all(map(_is_slight, doubts)) and not _are_few(doubts, options)
     lone = functools.cache(functools.partial(_are_lone, investigation, doubts))
     return bool(doubts) and learn_noise(investigation, slight=slight, unless=lone)
+
+
+def _are_clear(investigation: Investigation, doubts: Sequence[Finding]) -> bool:
+    """Whether all that is in doubt is wrong by far more than noise could be, without measuring any.
+
+    The numerical values come from steps of several sizes, and their error bars say how far these differ. A function
+    made of steps has another slope between them than from further away, where it may be that which is claimed: one long
+    step looks for that.
+    """
+    worst = [doubt.entries[0] for doubt in doubts if doubt.entries and doubt.status is Status.WRONG]
+    if len(worst) != len(doubts) or investigation.problem.coarsest_eps > DOUBLE or not worst:
+        return False
+    if not all(entry.sides is None and entry.numeric and _is_far(entry) for entry in worst):
+        return False
+    entry, stencil = worst[0], Stencil(investigation)
+    far = stencil.slope(entry.input.coordinate, entry.output.coordinate, 2.0**-_LONG_RUNG)
+    return abs(far - entry.analytic) > _LIKE * entry.difference
+
+
+def _is_far(entry: Entry) -> bool:
+    """Whether an entry is off by far more than its error bar and than what solvers stop at."""
+    return entry.difference > SLIGHT * abs(entry.numeric) and entry.error <= _SHARP * entry.difference
 
 
 def _are_few(doubts: Sequence[Finding], options: Options) -> bool:
@@ -166,10 +195,10 @@ def _refused(error: MisshapenGradientError) -> Finding:
     )
 
 
-def _exhausted(name: str, reason: str) -> Finding:
+def _exhausted(name: str, reason: str, option: str) -> Finding:
     return Finding(
         property=name,
         status=Status.INCONCLUSIVE,
         headline=f"{reason or 'The budget was used up'} before the property `{name}` was checked.",
-        hint="" if reason else "raise budget=, or check fewer inputs at a time",
+        hint="" if reason else f"raise {option}, or check fewer inputs at a time",
     )

@@ -1,6 +1,6 @@
 """The measurements behind the pictures of a report: the function and the ladder through its worst entries.
 
-Made only for a check that does not pass, from at most as many evaluations as the check itself took.
+Made only for a check that does not pass. They use what was evaluated already, and little more.
 """
 
 from __future__ import annotations
@@ -20,26 +20,24 @@ from gradproof.results.finding import Entry, Finding
 
 # Entries shown at most, and how far a slice reaches in units of the coordinate's scale.
 _MOST, _REACH = 6, 0.5
-# Points of a slice on each side; inputs from which on evaluations are dear, and points there.
-_POINTS, _LARGE, _FEW_POINTS = 8, 20_000, 2
-# The fewest evaluations that pictures may take.
-_LEAST = 64
+# Points of a slice on each side.
+_POINTS = 4
+# Evaluations that all pictures together may take beyond those that are known.
+_FURTHER = 20
 
 
 def measure_exhibits(investigation: Investigation, findings: Sequence[Finding]) -> tuple[Exhibit, ...]:
     """The worst entries of the findings, as long as the budget and the allowance for pictures last."""
-    cost = investigation.cost
-    allowance = cost.evaluations + max(_LEAST, cost.evaluations)
-    stencil = Stencil(investigation)
-    dear = investigation.problem.inputs.size >= _LARGE
+    cost, stencil = investigation.cost, Stencil(investigation)
+    allowance = cost.evaluations + _FURTHER
     made: list[Exhibit] = []
     for entry in _worst(findings):
-        rungs = relative_steps(float(stencil.eps[entry.input.coordinate]), brief=dear)
-        further = 2 * _points(dear=dear) + 2 * len(rungs)
+        rungs = relative_steps(float(stencil.eps[entry.input.coordinate]), brief=True)
+        further = 2 * _POINTS + 2 * len(rungs)
         if cost.evaluations + further > allowance:
             break
         try:
-            made.append(_measure(stencil, entry, dear=dear))
+            made.append(_measure(stencil, entry))
         except (BudgetExhausted, OutputChangedError):
             break
     return tuple(made)
@@ -51,13 +49,9 @@ def _worst(findings: Sequence[Finding]) -> list[Entry]:
     return [entry for turn in in_turn for entry in turn if entry is not None and entry.input.coordinate >= 0][:_MOST]
 
 
-def _points(*, dear: bool) -> int:
-    return _FEW_POINTS if dear else _POINTS
-
-
-def _measure(stencil: Stencil, entry: Entry, *, dear: bool) -> Exhibit:
-    """Where evaluations are dear, few points of the slice, and the rungs that the judge has climbed already."""
-    count, ladder = _points(dear=dear), stencil.ladder(entry.input.coordinate, entry.output.coordinate, brief=dear)
+def _measure(stencil: Stencil, entry: Entry) -> Exhibit:
+    """Few points of the slice, and the rungs that the judge has climbed already."""
+    count, ladder = _POINTS, stencil.ladder(entry.input.coordinate, entry.output.coordinate, brief=True)
     problem, column, output = stencil.problem, entry.input.coordinate, entry.output.coordinate
     side = np.arange(1, count + 1) / count
     offsets = _REACH * float(stencil.scale[column]) * np.concatenate([-side[::-1], side])

@@ -77,7 +77,7 @@ def sweep(
 
     Every shape is checked in every dtype. The memory and the gradients are varied at the shape in the middle, unless
     `full` asks for every combination. With a `reference`, each case is a `gradproof.torch.compare`, else a
-    `gradproof.check`; `options` are theirs, such as `budget=`, for each case.
+    `gradproof.check`; `options` are theirs, such as `seconds=`, for each case.
 
     Inputs of which none requires a gradient all do. No case raises for a wrong derivative: the report has the smallest
     that fails first.

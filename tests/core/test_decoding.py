@@ -245,8 +245,8 @@ def test_the_figures_of_an_entry_reuse_what_was_measured_to_judge_it() -> None:
     assert 0 < entry.error < 1e-8
     before = case.cost.evaluations
     (exhibit,) = measure_exhibits(case, [finding])
-    assert (len(exhibit.positions), len(exhibit.ladder)) == (5, 4)
-    assert case.cost.evaluations - before == 4
+    assert (len(exhibit.positions), len(exhibit.ladder)) == (9, 4)
+    assert case.cost.evaluations - before == 8
 
 
 @pytest.mark.parametrize(("wrong", "looks"), [(1, False), (4, False), (5, True)])

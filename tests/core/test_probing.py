@@ -25,7 +25,9 @@ MODES = pytest.mark.parametrize("mode", Mode)
 
 
 def options(mode: Mode = Mode.REVERSE, affordable: int = 0, **more: Any) -> Options:
-    return Options(strategy=Strategy.PROBES, modes=(mode,), affordable_columns=affordable, **more)
+    return Options(
+        strategy=Strategy.PROBES, modes=(mode,), affordable_columns=affordable, few_columns=affordable, **more
+    )
 
 
 def elementwise(size: int, off: dict[int, float] | None = None, seed: int = 0, **more: Any) -> Investigation:

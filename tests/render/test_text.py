@@ -37,7 +37,7 @@ def test_then_a_row_for_each_pair_the_findings_and_the_cost() -> None:
         "",
         "  output    input             status  wrong    worst difference  allowed  × allowed  would notice",
         "  output 0  input 0 `x`       WRONG   2 of 24  3                 0.01     3e+02      3e-08",
-        "  output 0  input 1 `weight`  RIGHT   0 of 16                                        4e-08",
+        "  output 0  input 1 `weight`  RIGHT   0 of 8                                         4e-08",
         "",
         "WRONG jacobian: Jacobian mismatch for output 0 with respect to input 0 `x`,",
         "  2 of 24 entries differ; the worst:",

@@ -9,7 +9,6 @@ from report_samples import CERTIFICATE, INPUTS, OUTPUTS, WEIGHT, X, Y, entry, wr
 
 from gradproof import Certificate, Finding, Status
 from gradproof.results.certificate import About
-from gradproof.results.diagnosis import eliminate
 from gradproof.results.pairs import pair_up
 
 
@@ -64,12 +63,6 @@ def test_without_a_certificate_nothing_is_right() -> None:
 def test_other_properties_leave_the_jacobian_right() -> None:
     finding = Finding(property="determinism", status=Status.WRONG, headline="noise", input=0)
     assert set(dict(statuses(finding)).values()) == {"RIGHT"}
-
-
-def test_inputs_that_are_right_say_where_to_look() -> None:
-    pairs = pair_up(INPUTS.blocks, OUTPUTS.blocks, [wrong_jacobian()], CERTIFICATE)
-    assert eliminate(pairs, pairs[0]) == "no simple pattern, but `weight` is right: look where only `x` passes"
-    assert eliminate(pairs[:1], pairs[0]) == ""
 
 
 def test_inputs_with_the_same_label_are_not_mixed_up() -> None:

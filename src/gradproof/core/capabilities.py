@@ -249,3 +249,10 @@ LACKING: dict[type, str] = {
     Reference: "there is no reference",
 }
 """Why something is not covered, by the capability that is missing. Nothing: then there is no question."""
+
+
+@dataclass(frozen=True, slots=True)
+class FirstNonFinite:
+    """Tells which operation of a vjp first returns what is no number; an empty name where that is not known."""
+
+    name: Callable[[Vector], str]

@@ -27,6 +27,8 @@ class Cost:
     """On the clock of `time.perf_counter`."""
     expected: int = 0
     """How much there will be at least, of all kinds together, as far as that is known."""
+    option: str = "budget="
+    """What a caller sets the limit by."""
     calls_anew: Callable[[], bool] | None = None
     """Whether a vjp calls the function too by now; None: it never does."""
 

@@ -20,12 +20,13 @@ from gradproof.core.ladder import rungs
 from gradproof.core.options import Options
 from gradproof.core.probe import Survey, draw_direction
 from gradproof.core.problem import Mode, Problem
+from gradproof.core.screened import FINE, Repeated, Surveyed, can_confirm
 from gradproof.core.seen import Seen
 from gradproof.core.segments import clear, disputed
 from gradproof.core.status import Status
 from gradproof.core.stencil import Stencil
-from gradproof.core.suspects import Judged, Suspects
-from gradproof.core.together import Claim, judge_many
+from gradproof.core.suspects import Judge, Judged, Suspects
+from gradproof.core.together import Claim, joined, judge_many
 from gradproof.core.tolerances import Tolerances
 from gradproof.core.types import Matrix
 
@@ -33,6 +34,8 @@ from gradproof.core.types import Matrix
 _CACHE, _LEAST_ROWS = 2**20, 64
 # The part of the memory budget that the Jacobians held at a time may take; the rest is for batches.
 _HELD = 0.75
+# Entries up to which the numerical Jacobian is kept, to be confirmed as a whole and diagnosed.
+_KEPT = 2**22
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,28 +65,36 @@ def every_entry(
     survey: Survey | None = None,
     outputs: slice | None = None,
     largest: Sequence[float] | None = None,
+    *,
+    accused: bool = False,
 ) -> EveryEntry:
     """Every entry of the Jacobian, for each mode. For the certificate, a survey shows whether there are kinks.
 
     A run of `outputs` suffices where the others are known to be right, and no tolerance or certificate rests on them.
-    No entry is excused more than `largest` ones of each input are, if that is given.
+    No entry is excused more than `largest` ones of each input are, if that is given. Where a probe has `accused`, steps
+    are far finer than the survey's: what both see alike is no kink nearby.
     """
     problem = investigation.problem
     if not problem.inputs.size or not problem.outputs.size:
         return EveryEntry([], None)
     stencil = Stencil(investigation, options.step)
+    if accused and not stencil.fixed and can_confirm(problem):
+        stencil.step = stencil.scale * 2.0**-FINE
     tolerances = Tolerances(stencil, options)
     tolerances.bound(largest)
     found: dict[Mode, list[Suspects]] = {mode: [] for mode in modes}
     height, length = _height(problem, options, keeps_tiles=tolerances.needs_largest), _length(problem, options)
     investigation.cost.expect(_calls(problem, height, modes))
     run = slice(0, problem.outputs.size) if outputs is None or tolerances.needs_largest else outputs
+    kept: list[_Tile] = []
+    is_kept = problem.inputs.size * problem.outputs.size <= _KEPT and run == slice(0, problem.outputs.size)
     for panel in _panels(run, height):
         claimed = investigation.jacobian_rows(panel, length) if Mode.REVERSE in modes else None
         if claimed is not None:
             tolerances.learn_analytic(claimed, panel, slice(0, problem.inputs.size))
         tiles = _numeric(stencil, tolerances, claimed, panel, length)
         for tile in _all_seen(tolerances, tiles) if tolerances.needs_largest else tiles:
+            kept += [tile] if is_kept else []
             for mode in modes:
                 analytic = _claim(investigation, mode, claimed, tile)
                 if mode is not Mode.REVERSE:
@@ -91,17 +102,47 @@ def every_entry(
                 if not (tile.settled and mode is Mode.REVERSE):
                     found[mode] += _screen(stencil, tolerances, tile, analytic)
                 found[mode] += _straddled(stencil, tolerances, tile, analytic)
+    suspects = {mode: _joined(parts, stencil) for mode, parts in found.items() if parts}
+    numeric = _whole(problem, kept) if suspects and is_kept else None
+    survey = _surveyed(stencil) if survey is None and options.certify else survey
     judged = [
-        judge_many(stencil, tolerances, mode, _joined(found[mode], stencil), _along(investigation, mode))
-        for mode in modes
-        if found[mode]
+        _judged(stencil, tolerances, mode, each, numeric, survey if accused else None)
+        for mode, each in suspects.items()
     ]
-    for each in judged:
-        clear(stencil, tolerances, each)
     if Mode.REVERSE in modes and (slopes := disputed(stencil)) is not None:
         judged.append(slopes)
-    seen = _seen(tolerances, judged, survey or _surveyed(stencil)) if options.certify else None
+    investigation.screened = None if numeric is None else (numeric, stencil.step)
+    seen = _seen(tolerances, judged, survey) if survey is not None and options.certify else None
     return EveryEntry(judged, seen, _drowned(tolerances, problem))
+
+
+def _judged(
+    stencil: Stencil,
+    tolerances: Tolerances,
+    mode: Mode,
+    suspects: Suspects,
+    numeric: Matrix | None,
+    survey: Survey | None,
+) -> Judged:
+    """The suspects of a mode: what another look confirms to be wrong is not measured by a ladder."""
+    known = None
+    if numeric is not None and not stencil.fixed and can_confirm(stencil.problem):
+        judge = Judge(stencil, tolerances)
+        if survey is not None:
+            known = judge.confirm(mode, suspects, Surveyed(numeric, survey))
+        elif (parts := judge.confirm_worst(mode, suspects, Repeated(numeric, stencil))) is not None:
+            known = joined([part for part in parts if len(part.suspects)])
+    found = known or judge_many(stencil, tolerances, mode, suspects, _along(stencil.investigation, mode))
+    clear(stencil, tolerances, found)
+    return found
+
+
+def _whole(problem: Problem, tiles: list[_Tile]) -> Matrix:
+    """The numerical Jacobian, put together from its tiles."""
+    whole = np.empty((problem.outputs.size, problem.inputs.size))
+    for tile in tiles:
+        whole[tile.rows, tile.columns] = tile.numeric
+    return whole
 
 
 def _along(investigation: Investigation, mode: Mode) -> Claim | None:

@@ -65,6 +65,8 @@ class Investigation:
         self._pushforward: Vector | None = None
         self.rows: Matrix | None = None
         """The whole Jacobian by reverse mode, once it was asked for row by row."""
+        self.screened: tuple[Matrix, Vector] | None = None
+        """The numerical Jacobian by one step for each input, once something in it was suspect; and the steps."""
         self.gradients: Gradients | None = None
         """What the last plain vjp returned, where the backend can show it."""
         self.first_question: tuple[Vector, Vector] | None = None

@@ -98,6 +98,8 @@ class Ledger:
         """Every cotangent asked, with its answer: used again with every new direction, for nothing."""
         self.sample: list[Judged] = []
         """An entry at a kink, of those that were verified together; and entries of rows that were looked at alone."""
+        self.wrong: list[Judged] = []
+        """What was found to be wrong in reverse mode."""
         self.between_sides: Vector = alike(problem.inputs.size, 0.0)
         """How far apart the two sides of a kink may be along each coordinate, where kinks were verified together."""
         self.seen_rows: dict[int, SeenRow] = {}
@@ -116,6 +118,11 @@ class Ledger:
         """Whether every entry may be compared."""
         n, m = self.problem.inputs.size, self.problem.outputs.size
         return n <= self.options.affordable_columns and n * m <= self.options.affordable_entries
+
+    @property
+    def is_small(self) -> bool:
+        """Whether every entry costs no more than a search for the wrong ones."""
+        return self.is_affordable and self.problem.inputs.size <= self.options.few_columns
 
     def parts(self, column: int) -> list[int]:
         """All coordinates of the element that a coordinate belongs to: they are judged by one modulus."""

@@ -24,8 +24,9 @@ class Options:
 
     `atol` and `rtol` are per entry of the Jacobian; None derives them from the dtype and, for `atol`, from the
     largest entry. `properties` are names of `gradproof.properties.PROPERTIES`. `step` fixes the finite-difference
-    step in every coordinate, as torch's `eps` does; None lets the ladder choose. `affordable_columns` and
-    `affordable_entries` bound the Jacobians that a probe in doubt compares entry by entry; `most_work`, in
+    step in every coordinate, as torch's `eps` does; None lets the ladder choose. `few_columns` bounds the Jacobians
+    that a probe that accuses compares entry by entry: beyond it, a search takes fewer evaluations. `affordable_columns`
+    and `affordable_entries` bound those that a probe in doubt compares so; `most_work`, in
     numbers read and written, is where the every-entry strategy gives way to probes. `memory` bounds, in bytes, what
     the check holds at a time; `worst` the entries listed for each finding. `certify` asks for what only a
     report shows: the certificate, and where all wrong entries are. `precision` is the relative spacing of the numbers
@@ -41,6 +42,7 @@ class Options:
     nondet_tol: float = 0.0
     step: float | None = None
     strategy: Strategy = Strategy.ENTRIES
+    few_columns: int = 75
     affordable_columns: int = 2048
     affordable_entries: int = 2**22
     most_work: int = 2**27

@@ -22,6 +22,7 @@ from gradproof.core.pursuit import Pursuit
 from gradproof.core.push import Push
 from gradproof.core.questioning import Questioning
 from gradproof.core.space import Block
+from gradproof.core.status import Status
 from gradproof.core.weak import weak_elements
 
 # Inputs that are looked at alone, if a joint probe does not see them.
@@ -61,7 +62,9 @@ class Prober:
             pursuit = Pursuit(ledger, self._questioning, accused)
             accusation = pursuit.accusation()
             yield accusation
-            yield accusation.located(pursuit.outcome, ledger.sample)
+            outcome = accusation.located(pursuit.outcome, ledger.sample)
+            ledger.wrong = [each for each in outcome.judged if (each.status == Status.WRONG.rank).any()]
+            yield outcome
             return
         unseen = self._unseen()
         ledger.is_settled = not unseen

@@ -34,6 +34,9 @@ from gradproof.core.types import Indices, Vector
 _ROUNDS = 4
 # Inputs that are located of one output.
 _COLUMNS = 2
+# Evaluations after which a search for wrong entries stops with those that it has: where many outputs are wrong, and
+# where few are, of which each has a wrong entry of its own.
+_SEARCH, _SEARCH_FEW = 8, 60
 
 
 class Pursuit:
@@ -57,14 +60,16 @@ class Pursuit:
         """Every entry while that is affordable; else the wrong ones are located and judged."""
         ledger = self._ledger
         largest = self._certified()
-        if ledger.is_affordable:
-            compared = every_entry(
-                ledger.investigation, ledger.options, (Mode.REVERSE,), ledger.survey, largest=largest
-            )
-            nonlinear = not compared.judged and self._is_nonlinear()
-            return Outcome(compared.judged, [], compared.seen, nonlinear=nonlinear)
-        ledger.tolerances.bound(largest)
-        return self._locate(self._survey, self._made, _ROUNDS)
+        if not ledger.is_small:
+            ledger.tolerances.bound(largest)
+            found = self._locate(self._survey, self._made, 0 if ledger.is_affordable else _ROUNDS)
+            if not ledger.is_affordable or any((each.status == Status.WRONG.rank).any() for each in found.judged):
+                return found
+        compared = every_entry(
+            ledger.investigation, ledger.options, (Mode.REVERSE,), ledger.survey, largest=largest, accused=True
+        )
+        nonlinear = not compared.judged and self._is_nonlinear()
+        return Outcome(compared.judged, [], compared.seen, nonlinear=nonlinear)
 
     def _certified(self) -> list[float] | None:
         """The largest entries that a certificate would know of: no wrong entry is excused more.
@@ -94,20 +99,22 @@ class Pursuit:
 
     def _locate(self, survey: Survey, made: Probe, rounds: int) -> Outcome:
         """The worst entries, by halving first the outputs, then the inputs."""
-        ledger = self._ledger
+        ledger, before = self._ledger, self._ledger.investigation.cost.evaluations
         found: list[tuple[int, int, float]] = []
         alone: dict[tuple[int, int], tuple[float, float]] = {}
-        for output in self._outputs(survey, made):
+        outputs = list(itertools.islice(self._outputs(survey, made), ledger.options.worst + 1))
+        most = _SEARCH if len(outputs) > ledger.options.worst else _SEARCH_FEW
+        for output in outputs:
             row = self._row(output)
             self._learn_largest(output, row)
             columns = [part for column in _columns(survey, output, row) for part in ledger.parts(column)]
             found += [(output, column, float(row[column])) for column in dict.fromkeys(columns)]
             if len(columns) == 1 and not survey.bent[output]:
                 alone[output, columns[0]] = _difference(survey, output, row, columns[0])
-            if len(found) >= ledger.options.worst:
+            if len(found) >= ledger.options.worst or ledger.investigation.cost.evaluations - before > most:
                 break
         judge = Judge(ledger.stencil, ledger.tolerances)
-        judged = judge.judge(Mode.REVERSE, Suspects.accused(found), located=True, witness=_witness(alone))
+        judged = judge.judge(Mode.REVERSE, Suspects.accused(found), located=True, witness=_witness(alone), most=most)
         clear(ledger.stencil, ledger.tolerances, judged)
         # where no tolerance was given, the certificate knows of none that many small deviations might add up to
         doubt = unexplained(judged, tolerable=ledger.explicit and self._is_tolerable(made))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
@@ -18,11 +19,15 @@ from gradproof.core.norm import norm, products
 from gradproof.core.precision import CONFIDENCE, INNER_PRODUCT_ROUND_OFF, MISS, SINGLE, SUM_ROUND_OFF, UNSEEN_SHARE
 from gradproof.core.problem import Mode
 from gradproof.core.seen import Seen
-from gradproof.core.suspects import Judge, Suspects
-from gradproof.core.types import Flags, Vector
+from gradproof.core.status import Status
+from gradproof.core.suspects import Judge, Judged, Suspects
+from gradproof.core.types import Flags, Indices, Vector
 
 # What a sum of entries may have lost by chance of the largest among them, as a factor.
 _CANCELLED = 2.0
+# Evaluations after which a search for wrong entries stops with those that it has: where many outputs are wrong, and
+# where few are.
+_SEARCH, _SEARCH_FEW = 8, 70
 
 
 class Push:
@@ -80,16 +85,55 @@ class Push:
 
     def outcome(self) -> Outcome:
         """Every entry while that is affordable; else the wrong ones are located and judged."""
-        ledger, survey = self._ledger, self._survey
-        if ledger.is_affordable:
-            compared = every_entry(ledger.investigation, ledger.options, (Mode.FORWARD,), survey)
+        ledger = self._ledger
+        alike = self._as_in_reverse()
+        if alike is not None:
+            return alike
+        found = None if ledger.is_small else self._located()
+        if ledger.is_affordable and (found is None or not (found.judged[0].status == Status.WRONG.rank).any()):
+            compared = every_entry(ledger.investigation, ledger.options, (Mode.FORWARD,), self._survey, accused=True)
             return Outcome(compared.judged, [], compared.seen, nonlinear=not compared.judged and not self._is_linear())
+        return found or Outcome([], ["the numerical error is too large for the tolerance"], self.seen())
+
+    def _as_in_reverse(self) -> Outcome | None:
+        """The entries that are wrong in reverse mode, where forward mode has them wrong too: nothing is measured again.
+
+        None where one of them is right in forward mode.
+        """
+        ledger = self._ledger
+        known = [each for each in ledger.wrong if each.located and (each.status == Status.WRONG.rank).all()]
+        if not known or not all(np.isfinite(each.suspects.numeric).all() for each in known):
+            return None
+        found: list[Judged] = []
+        for each in known:
+            suspects = each.suspects.take(np.arange(len(each.suspects)))
+            pairs = zip(suspects.rows.tolist(), suspects.columns.tolist(), strict=True)
+            size = len(ledger.direction)
+            units = {column: basis(slice(column, column + 1), size)[0] for column in set(suspects.columns.tolist())}
+            pushed = {column: ledger.investigation.jvp(unit) for column, unit in units.items()}
+            suspects.analytic[:] = [pushed[column][row] for row, column in pairs]
+            difference, allowed = np.abs(suspects.analytic - suspects.numeric), suspects.tolerance + each.error
+            if (difference <= allowed).any():
+                return None
+            suspects.excess[:] = np.nan_to_num(difference / allowed, nan=np.inf)
+            found.append(replace(each, mode=Mode.FORWARD, suspects=suspects))
+        return Outcome(found, [], self.seen())
+
+    def _located(self) -> Outcome | None:
+        """The wrong entries of outputs that differ by more than they may; None: there are no such outputs."""
+        ledger, survey = self._ledger, self._survey
         accused = ~(np.abs(survey.value - self._pushed) <= self._bars()) | ~np.isfinite(self._pushed)
-        if accused.any():
-            suspects = Suspects.accused(list(self._locate(accused)))
-            judged = Judge(ledger.stencil, ledger.tolerances).judge(Mode.FORWARD, suspects, located=True)
-            return Outcome([judged], [], self.seen(), unexplained(judged, tolerable=self._is_tolerable()))
-        return Outcome([], ["the numerical error is too large for the tolerance"], self.seen())
+        if not accused.any():
+            return None
+        most = _SEARCH if int(accused.sum()) > ledger.options.worst else _SEARCH_FEW
+        suspects, judge = Suspects.accused(list(self._locate(accused, most))), Judge(ledger.stencil, ledger.tolerances)
+        judged = judge.judge(Mode.FORWARD, suspects, located=True, witness=self._witness, most=most)
+        return Outcome([judged], [], self.seen(), unexplained(judged, tolerable=self._is_tolerable()))
+
+    def _witness(self, rows: Indices, columns: Indices) -> tuple[Vector, Vector]:
+        """What entries are off by, if each explains by itself what its output differs by."""
+        step = self._ledger.direction[columns]
+        return (self._survey.value - self._pushed)[rows] / step, self._bars()[rows] / np.abs(step)
 
     def _is_linear(self) -> bool:
         ledger = self._ledger
@@ -153,9 +197,10 @@ class Push:
             agrees[output] = abs(float(self._pushed[output]) - row.value) <= slack
         return agrees
 
-    def _locate(self, accused: Flags) -> Iterator[tuple[int, int, float]]:
+    def _locate(self, accused: Flags, most: int) -> Iterator[tuple[int, int, float]]:
         """The worst input of each of the worst outputs, with the claims for it."""
         ledger, jvp = self._ledger, self._ledger.investigation.jvp
+        before = ledger.investigation.cost.evaluations
         excess = np.where(accused, np.abs(self._survey.value - self._pushed) / self._bars(), 0.0)
         for output in np.argsort(-excess)[: min(ledger.options.worst, int(accused.sum()))].tolist():
 
@@ -167,3 +212,5 @@ class Push:
             for part in ledger.parts(column):
                 along = basis(slice(part, part + 1), len(ledger.direction))[0]
                 yield output, part, float(jvp(along)[output])
+            if ledger.investigation.cost.evaluations - before > most:
+                break

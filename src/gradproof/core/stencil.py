@@ -28,6 +28,7 @@ from gradproof.core.ladder import (
     relative_steps,
     rungs,
     settle,
+    stepped,
 )
 from gradproof.core.precision import BEND, DOUBLE, OWN_SIZE, ROUGH, SHORTEST, UNLIKE_ROUND_OFF
 from gradproof.core.quotients import Quotients
@@ -200,6 +201,20 @@ class Stencil(Quotients):
         scale = climb.scale.copy()
         scale[columns[short]] = length[short]
         return replace(climb, scale=scale), missing[short]
+
+    def finely(self, columns: Indices, rung: int, outputs: Indices) -> tuple[Matrix, Matrix, Vector]:
+        """The slopes along some columns by one step on a rung, how far the two sides differ in slope, and the steps."""
+        step, count = 2.0**-rung * self.scale[columns], len(columns)
+        values, reached = self.moved(np.concatenate([columns, columns]), np.concatenate([step, -step]), outputs)
+        with np.errstate(all="ignore"):
+            width = stepped(reached[:count] - reached[count:], 2.0 * step)[:, None]
+            bends = np.abs(values[:count] + values[count:] - 2.0 * self.problem.value[outputs]) / (0.5 * width)
+            return (values[:count] - values[count:]) / width, bends, step
+
+    def slope(self, column: int, output: int, size: float) -> float:
+        """One entry by one central difference, with a step of this size in units of the coordinate's scale."""
+        index, picked = np.array([column], dtype=np.intp), np.array([output], dtype=np.intp)
+        return float(self._central(index, size * self.scale[index], picked)[0, 0])
 
     def ladder(self, column: int, output: int, *, brief: bool) -> tuple[Vector, Vector, Vector]:
         """The rungs of one entry, coarse to fine: steps, extrapolated values, error bars."""

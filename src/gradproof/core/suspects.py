@@ -6,8 +6,9 @@ measured once more with other steps; and at kinks and jumps a valid subgradient 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -18,6 +19,7 @@ from gradproof.core.kinks import Kinks, disproved
 from gradproof.core.ladder import Estimate
 from gradproof.core.precision import APART, CLEAR, DOUBLE, EVALUATION_ROUND_OFF, SHORTEST
 from gradproof.core.problem import Mode
+from gradproof.core.screened import Look
 from gradproof.core.status import Status
 from gradproof.core.stencil import Stencil
 from gradproof.core.tolerances import Tolerances
@@ -85,6 +87,13 @@ class Judged:
     located: bool = False
     """Whether these are only the entries that a search came upon: there may be more."""
 
+    def take(self, which: Indices) -> Judged:
+        """Some of them."""
+        sides = {new: self.sides[int(old)] for new, old in enumerate(which) if int(old) in self.sides}
+        return replace(
+            self, suspects=self.suspects.take(which), error=self.error[which], status=self.status[which], sides=sides
+        )
+
 
 class _Reading(NamedTuple):
     """What a ladder said of some outputs along some coordinates."""
@@ -114,8 +123,19 @@ class Judge:
         width = max(self._inputs.size, stencil.problem.outputs.size, 1)
         self._batch = max(1, min(_BATCH, _ROOM // width))
 
-    def judge(self, mode: Mode, suspects: Suspects, *, located: bool = False, witness: Witness | None = None) -> Judged:
+    def judge(
+        self,
+        mode: Mode,
+        suspects: Suspects,
+        *,
+        located: bool = False,
+        witness: Witness | None = None,
+        most: float = math.inf,
+    ) -> Judged:
         """Every suspect with its status; once something is wrong, only the worst are measured.
+
+        Of those that a search led to (`located`), no more are measured then after `most` evaluations, and the others
+        left out: nothing is known of them.
 
         With a fixed step there is no ladder, and what the one step says stands. A `witness` spares a second ladder,
         and rungs of the first, where it confirms what the first says.
@@ -127,26 +147,75 @@ class Judge:
         )
         if not self._stencil.fixed:
             self._tolerances.learn_analytic(suspects.analytic, suspects.rows, suspects.columns)
-            self._measure_within_budget(judged, witness)
+            done = self._measure_within_budget(judged, witness, most)
+            if most < math.inf and not done.all():
+                judged = judged.take(np.flatnonzero(done))
         return judged
 
-    def _measure_within_budget(self, judged: Judged, witness: Witness | None) -> None:
-        """If the budget ends, what was found to be wrong by then stays so; nothing is said of the others."""
+    def confirm_worst(self, mode: Mode, suspects: Suspects, screened: Look) -> tuple[Judged, Judged] | None:
+        """`confirm` for the worst elements; and the others, with what one step said of them."""
+        element = self._inputs.element_of(suspects.columns)
+        worst = np.isin(element, self._worst_first(suspects)[:_ENOUGH])
+        known = self.confirm(mode, suspects.take(np.flatnonzero(worst)), screened, whole=True)
+        rest = suspects.take(np.flatnonzero(~worst))
+        if known is None:
+            return None
+        return known, Judged(mode, rest, np.zeros(len(rest)), rank(rest.excess, np.zeros(1), np.ones(1)), {})
+
+    def confirm(self, mode: Mode, suspects: Suspects, screened: Look, *, whole: bool = False) -> Judged | None:
+        """The suspects, if another look confirms that some of them are wrong; None: it does not.
+
+        Those of which it says nothing are judged by the ladder; if the `whole` is asked for, None is the answer then.
+        """
+        rows = np.unique(suspects.rows)
+        columns = self._inputs.parts_of(suspects.columns)
+        judged = Judged(mode, suspects, np.zeros(len(suspects)), np.zeros(len(suspects), dtype=np.intp), {})
+        self._tolerances.learn_analytic(suspects.analytic, suspects.rows, suspects.columns)
+        reading = _Reading(columns, rows, screened.estimate(columns, rows))
+        first = suspects.numeric.copy(), suspects.tolerance.copy(), suspects.excess.copy()
+        everything = np.arange(len(suspects))
+        self._rejudge(judged, everything, reading)
+        with np.errstate(invalid="ignore"):
+            sharp = judged.error <= CLEAR * np.abs(suspects.analytic - suspects.numeric)
+        not_a_number = ~np.isfinite(suspects.analytic) & np.isfinite(suspects.numeric)
+        wrong = (judged.status == Status.WRONG.rank) & (sharp | (not_a_number & np.isfinite(judged.error)))
+        unconfirmed = ~np.isfinite(judged.error)
+        if not wrong.any() or (whole and unconfirmed.any()):
+            suspects.numeric[:], suspects.tolerance[:], suspects.excess[:] = first
+            return None
+        judged.status[~wrong] = Status.RIGHT.rank  # nothing is known against these
+        rest = np.flatnonzero(unconfirmed)
+        if len(rest):
+            suspects.numeric[rest], suspects.tolerance[rest], suspects.excess[rest] = (part[rest] for part in first)
+            others = self.judge(mode, suspects.take(rest))
+            for name in ("numeric", "tolerance", "excess"):
+                getattr(suspects, name)[rest] = getattr(others.suspects, name)
+            judged.status[rest], judged.error[rest] = others.status, others.error
+            judged.sides.update({int(rest[k]): sides for k, sides in others.sides.items()})
+        return judged
+
+    def _measure_within_budget(self, judged: Judged, witness: Witness | None, most: float) -> Flags:
+        """If the budget ends, what was found to be wrong by then stays so; nothing is said of the others.
+
+        Returns what was measured.
+        """
         measured = np.zeros(len(judged.status), dtype=np.bool_)
         try:
-            self._measure(judged, measured, witness)
+            self._measure(judged, measured, witness, most)
         except BudgetExhausted:
             if not (judged.status[measured] == Status.WRONG.rank).any():
                 raise
             judged.status[~measured] = Status.INCONCLUSIVE.rank
             judged.error[~measured] = np.inf
+        return measured
 
-    def _measure(self, judged: Judged, done: Flags, witness: Witness | None) -> None:
+    def _measure(self, judged: Judged, done: Flags, witness: Witness | None, most: float) -> None:
         """Batches of elements, worst first, until all are measured or enough are wrong. Marks what is `done`."""
         status, queue = judged.status, self._worst_first(judged.suspects)
         measured = wrong = 0
-        while measured < len(queue) and not (wrong and measured >= _ENOUGH):
-            batch = queue[measured : measured + self._batch]
+        before, cost = self._stencil.investigation.cost.evaluations, self._stencil.investigation.cost
+        while measured < len(queue) and not (wrong and (measured >= _ENOUGH or cost.evaluations - before > most)):
+            batch = queue[measured : measured + (self._batch if most == math.inf else 1)]
             which = np.flatnonzero(np.isin(self._inputs.element_of(judged.suspects.columns), batch))
             if witness is None or not self._confirm(judged, which, witness):
                 self._climb_twice(judged, which)

@@ -64,7 +64,7 @@ def _judge_around(
         return None  # it is not what it seems
     others = _as_verified(mode, suspects.take(worst_first[_SAMPLES:]), status[worst_first[_SAMPLES:]])
     rest = np.flatnonzero(status >= Status.INCONCLUSIVE.rank)
-    return _joined([sampled, others, *([judge.judge(mode, suspects.take(rest))] if len(rest) else [])])
+    return joined([sampled, others, *([judge.judge(mode, suspects.take(rest))] if len(rest) else [])])
 
 
 def _measured_wrong(judged: Judged) -> Indices:
@@ -114,7 +114,8 @@ def _as_verified(mode: Mode, suspects: Suspects, status: Indices) -> Judged:
     return Judged(mode, suspects, np.zeros(len(suspects)), status)
 
 
-def _joined(parts: list[Judged]) -> Judged:
+def joined(parts: list[Judged]) -> Judged:
+    """Several as one."""
     sides: dict[int, tuple[float, float]] = {}
     start = 0
     for part in parts:

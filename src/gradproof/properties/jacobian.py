@@ -25,7 +25,6 @@ from gradproof.properties.by_integral import by_integral, can_integrate
 from gradproof.properties.by_twin import by_twin, has_twin
 from gradproof.properties.in_noise import in_noise
 from gradproof.properties.property import Pause
-from gradproof.results.diagnosis import Evidence, diagnose
 from gradproof.results.finding import Entry, Finding, Spots
 
 _HEADLINES = {
@@ -131,7 +130,7 @@ def _told(investigation: Investigation, options: Options, mode: Mode, outcome: O
         yield outcome.seen
     for judged in outcome.judged:
         yield from describe(investigation.problem, options, judged, "jacobian", _HEADLINES[mode])
-    yield from (_unlocated(mode, accusation) for accusation in outcome.unlocated)
+    yield from (_unlocated(mode, accusation, investigation.cost.option) for accusation in outcome.unlocated)
     if outcome.nonlinear:
         yield _nonlinear(mode, investigation.problem.words)
     yield from (_doubt(mode, "unseen", doubt) for doubt in outcome.unseen)
@@ -148,14 +147,14 @@ def _doubt(mode: Mode, kind: str, doubt: str) -> Finding:
     )
 
 
-def _unlocated(mode: Mode, accusation: str) -> Finding:
+def _unlocated(mode: Mode, accusation: str, option: str) -> Finding:
     return Finding(
         property="jacobian",
         kind="unlocated",
         mode=mode,
         status=Status.WRONG,
         headline=f"Jacobian mismatch in {mode}, place not settled: {accusation}; then the budget was used up.",
-        hint="raise budget= to find the wrong entries",
+        hint=f"raise {option} to find the wrong entries",
     )
 
 
@@ -185,9 +184,9 @@ def describe(problem: Problem, options: Options, judged: Judged, name: str, head
     for kink, output, input_ in dict.fromkeys(zip(kinks.tolist(), output_of.tolist(), input_of.tolist(), strict=True)):
         group = guilty[(kinks == kink) & (output_of == output) & (input_of == input_)]
         entries = tuple(_entry(problem, judged, int(k)) for k in group[: options.worst])
-        hint = "" if kink else _not_finite(problem, judged, group) or _hint(problem, entries, judged, group)
-        where = _where(problem.words, entries[0])
-        finding = _finding(entries, judged, len(group), _KINK_HEADLINES[judged.mode] if kink else headline, where)
+        hint = "" if kink else _not_finite(problem, judged, group) or _not_in_pattern(problem, judged, group)
+        where, count = _where(problem.words, entries[0]), _elements(judged, entries[0], group)
+        finding = _finding(entries, judged, count, _KINK_HEADLINES[judged.mode] if kink else headline, where)
         finding = replace(finding, property=name, hint=hint, spots=_spots(judged, entries[0], group, options))
         yield _lone_kink(finding) if kink and _is_lone(problem) else finding
 
@@ -216,6 +215,16 @@ def _block_numbers(space: Space) -> Indices:
     return np.repeat(np.arange(len(sizes)), sizes)
 
 
+def _elements(judged: Judged, worst: Entry, group: Indices) -> int:
+    """How many entries these are, both parts of a complex element counted as one."""
+    output, input_ = worst.output.block, worst.input.block
+    if output.parts == input_.parts == 1:
+        return len(group)
+    rows = (judged.suspects.rows[group] - output.start) // output.parts
+    columns = (judged.suspects.columns[group] - input_.start) // input_.parts
+    return len(np.unique(rows * (input_.size // input_.parts) + columns))
+
+
 def _where(words: Words, entry: Entry) -> str:
     """Where an entry stands in the matrix that its author wrote: ` is row 3, column 5 of jac`."""
     if not words.entry:
@@ -230,13 +239,14 @@ def _index(element: tuple[int, ...]) -> str:
 def _finding(entries: tuple[Entry, ...], judged: Judged, wrong: int, headline: str, where: str) -> Finding:
     worst = entries[0]
     output, input_ = worst.output.block, worst.input.block
-    total = output.size * input_.size
+    total = (output.size // output.parts) * (input_.size // input_.parts)
     count = f"{'at least ' if judged.located else ''}{wrong} of {total} entries {_VERBS[worst.status]}"
+    worst_by = "the worst, by difference / allowed" if worst.status is Status.WRONG else "the worst"
     return Finding(
         property="jacobian",
         mode=judged.mode,
         status=worst.status,
-        headline=f"{headline.format(output=output.label, input=input_.label)},\n  {count}; the worst{where}:",
+        headline=f"{headline.format(output=output.label, input=input_.label)},\n  {count}; {worst_by}{where}:",
         entries=entries,
         wrong=wrong,
         total=total,
@@ -253,30 +263,14 @@ def _not_finite(problem: Problem, judged: Judged, group: Indices) -> str:
     return f"{place} is {value} at this point: move the inputs to where the function has a value"
 
 
-def _hint(problem: Problem, entries: tuple[Entry, ...], judged: Judged, group: Indices) -> str:
-    suspects, worst = judged.suspects, entries[0]
-    off = np.abs(suspects.analytic[group] - suspects.numeric[group]) > suspects.tolerance[group]
-    group = group[(judged.status[group] == Status.WRONG.rank) & off]
-    pattern = problem.capability(Pattern)
-    if pattern is not None and len(group):
-        stored = pattern.stores(suspects.rows[group], suspects.columns[group])
-        if not stored.all():
-            return _not_stored(
-                pattern.name, suspects.rows[group[~stored]], suspects.columns[group[~stored]], len(group)
-            )
-    if not len(group):
+def _not_in_pattern(problem: Problem, judged: Judged, group: Indices) -> str:
+    """What a sparse derivative does not store, of what is wrong."""
+    pattern, suspects = problem.capability(Pattern), judged.suspects
+    wrong = group[judged.status[group] == Status.WRONG.rank]
+    if pattern is None or not len(wrong):
         return ""
-    return diagnose(
-        Evidence(
-            worst.output.block,
-            worst.input.block,
-            suspects.rows[group],
-            suspects.columns[group],
-            suspects.numeric[group],
-            suspects.analytic[group],
-            problem.words.lost,
-        )
-    )
+    absent = wrong[~pattern.stores(suspects.rows[wrong], suspects.columns[wrong])]
+    return _not_stored(pattern.name, suspects.rows[absent], suspects.columns[absent], len(wrong)) if len(absent) else ""
 
 
 def _not_stored(name: str, rows: Indices, columns: Indices, wrong: int) -> str:

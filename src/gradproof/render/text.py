@@ -54,8 +54,8 @@ def printable(text: str) -> str:
 
 
 def number(value: float | None, digits: int = 3) -> str:
-    """A number in few digits; nothing for none."""
-    return "" if value is None else f"{value + 0.0:.{digits}g}"  # + 0.0: no minus before a zero
+    """A number in few digits; nothing for none, and for what is no number."""
+    return "" if value is None or value != value else f"{value + 0.0:.{digits}g}"  # + 0.0: no minus before a zero
 
 
 def number_or_nan(value: float) -> str:

@@ -1,1 +1,1 @@
-"""What a check found, as values: findings, certificate, pairs, diagnosis, report. Nothing here runs user code."""
+"""What a check found, as values: findings, certificate, pairs, report. Nothing here runs user code."""

@@ -43,9 +43,14 @@ class Certificate:
             return "there are no entries to see"
         if any(math.isinf(size) for _, size in self.smallest):
             return "some entries were not seen at all"
-        sizes = ", ".join(f"{size:.1e} ({about})" for about, size in self.smallest)
+        sizes = ", ".join(f"{f'{size:.1e}' if size else 'nothing'} ({about})" for about, size in self.smallest)
         chance = f"is missed with probability at most {self.miss:.0e}" if self.miss else "cannot be missed"
         return f"a lone entry off by more than {sizes} {chance}"
+
+    def without(self, inputs: frozenset[Block]) -> Certificate | None:
+        """What is left when nothing is said of some inputs; None: nothing."""
+        left = tuple((about, size) for about, size in self.smallest if about.input not in inputs)
+        return Certificate(left, self.miss) if left else None
 
     def of_input(self, block: Block, order: int = 1) -> float | None:
         """The number about one input; None: nothing was seen of it."""

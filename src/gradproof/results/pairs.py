@@ -46,7 +46,8 @@ class Pair:
 
     @property
     def total(self) -> int:
-        return self.output.size * self.input.size
+        """Both parts of a complex element are one."""
+        return (self.output.size // self.output.parts) * (self.input.size // self.input.parts)
 
     @property
     def word(self) -> str:

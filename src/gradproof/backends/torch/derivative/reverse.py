@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import warnings
 from collections.abc import Sequence
 
 import numpy as np
@@ -41,6 +43,18 @@ class Reverse:
         if not self._outputs.connected:
             return np.zeros(self._point.space.size)
         return self.graph.ask(lambda outputs: self._gathered(outputs, self._outputs.build(cotangent)))
+
+    def first_not_finite(self, cotangent: Vector) -> str:
+        """The node of the graph that first returns NaN, as torch's anomaly mode tells; nothing where it does not."""
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                with torch.autograd.detect_anomaly(check_nan=True):
+                    self.vjp(cotangent)
+        except RuntimeError as error:
+            told = re.search(r"Function '(\w+)' returned nan values", str(error))
+            return "" if told is None else told[1]
+        return ""
 
     def without(self, cotangent: Vector, absent: frozenset[int]) -> Vector:
         """J^T v, where the cotangents of some outputs are not there at all."""

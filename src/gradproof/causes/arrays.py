@@ -1,0 +1,85 @@
+"""Arrays that an author of a derivative has at hand, as they lie over an input: what may be missing or too many."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from gradproof.causes.evidence import Evidence
+from gradproof.core.space import Block
+from gradproof.core.types import Vector
+
+
+def called(block: Block, otherwise: str = "") -> str:
+    return f"`{block.name}`" if block.name else otherwise or block.label
+
+
+def _spread(block: Block, values: Vector, over: Block) -> Vector | None:
+    """The numbers of a block over the shape of another; None where they do not fit."""
+    if block.elements is not None or over.elements is not None or block.parts != 1 or over.parts != 1:
+        return None
+    try:
+        spread = np.broadcast_to(values.reshape(block.shape), over.shape)
+    except ValueError:
+        return None
+    return np.ascontiguousarray(spread).reshape(-1)
+
+
+def base_arrays(evidence: Evidence) -> Iterator[tuple[str, Vector]]:
+    """The input, the output and the other inputs, where they fit over the input."""
+    problem, own = evidence.problem, evidence.input
+    if own.parts != 1 or own.elements is not None:
+        return
+    yield called(own, "x"), problem.point[own.slice]
+    output = _spread(evidence.output, problem.value[evidence.output.slice], own)
+    if output is not None and evidence.output.size > 1:
+        yield "the output", output
+    for other in evidence.others:
+        spread = _spread(other, problem.point[other.slice], own)
+        if spread is not None:
+            yield called(other), spread
+
+
+def cotangent_over(evidence: Evidence, cotangent: Vector) -> Vector | None:
+    """The cotangent over the input, where it fits and says something."""
+    return _spread(evidence.output, cotangent, evidence.input) if evidence.output.size > 1 else None
+
+
+def simple_functions(evidence: Evidence) -> Iterator[tuple[str, Vector]]:
+    """The base arrays and simple functions of them."""
+    with np.errstate(all="ignore"):
+        for name, array in base_arrays(evidence):
+            yield name, array
+            yield f"{name}²", array**2
+            yield f"(1 - {name})", 1.0 - array
+            yield f"(1 - {name}²)", 1.0 - array**2
+            yield f"(1 + {name}²)", 1.0 + array**2
+            yield f"exp({name})", np.exp(array)
+            yield f"exp(-{name}²/2)", np.exp(-(array**2) / 2.0)
+            yield f"sqrt({name})", np.sqrt(array)
+            yield f"sigmoid({name})", 1.0 / (1.0 + np.exp(-array))
+            yield f"cos({name})", np.cos(array)
+            yield f"sin({name})", np.sin(array)
+
+
+def reductions(evidence: Evidence) -> Iterator[tuple[str, Vector]]:
+    """Sums, norms and deviations of the input along its axes."""
+    own = evidence.input
+    if own.parts != 1 or own.elements is not None or not own.shape:
+        return
+    array = evidence.problem.point[own.slice].reshape(own.shape)
+    name = called(own, "x")
+    axes = [(axis,) for axis in range(len(own.shape))]
+    if len(own.shape) > 1:
+        axes += [tuple(a for a in range(len(own.shape)) if a != axis) for axis in range(len(own.shape))]
+    for axis in dict.fromkeys(axes):
+        along = f"axis {axis[0]}" if len(axis) == 1 else f"axes {', '.join(map(str, axis))}"
+        for word, value in (
+            ("sum", array.sum(axis=axis, keepdims=True)),
+            ("norm", np.sqrt(np.square(array).sum(axis=axis, keepdims=True))),
+            ("standard deviation", array.std(axis=axis, keepdims=True)),
+            ("variance", array.var(axis=axis, keepdims=True)),
+            ("largest", array.max(axis=axis, keepdims=True)),
+        ):
+            yield f"the {word} of {name} along {along}", np.broadcast_to(value, own.shape).reshape(-1)

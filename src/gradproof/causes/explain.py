@@ -1,0 +1,224 @@
+"""The findings of a wrong Jacobian, with their causes; the one with the best cause first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from gradproof.causes import duplicates, factors, formulas, nonfinite, regions, structure, terms
+from gradproof.causes.arrays import called
+from gradproof.causes.evidence import Allowance, Evidence, RefusedError
+from gradproof.causes.sampling import Samples, sample, samples
+from gradproof.core.cost import BudgetExhausted
+from gradproof.core.investigation import Investigation
+from gradproof.core.options import Options
+from gradproof.core.problem import Mode, OutputChangedError
+from gradproof.core.space import Block
+from gradproof.core.status import Status
+from gradproof.results.finding import Finding
+
+# Pairs that are looked into, the worst first; other inputs that are asked about.
+_PAIRS, _OTHERS = 3, 3
+# Evaluations that all causes together may take where every entry would take more.
+_MOST = 84
+# Evaluations of a failure in all; and what causes get where more was needed before.
+_IN_ALL, _LEAST = 156, 32
+# Evaluations that sampling leaves for regions, and for derivatives at other points.
+_FOR_REGIONS, _FOR_POINTS = 32, 12
+# How sure a finding's cause is: a named cause, a region alone, what is known besides.
+_CAUSE, _REGION, _KNOWN = 2, 1, 0
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """A cause in words, how much it says, and what was sampled."""
+
+    text: str
+    strength: int
+    sampled: str = ""
+
+
+def explained(investigation: Investigation, options: Options, findings: Sequence[Finding]) -> list[Finding]:
+    """The same findings: of each wrong pair with a cause, forward and reverse as one, best cause first."""
+    joined = _joined(findings)
+    wrong = [finding for finding in joined if _is_wrong_pair(finding)]
+    if not wrong:
+        return joined
+    allowance = Allowance(investigation, _most(investigation, options))
+    strengths: dict[int, int] = {}
+    told: dict[int, Finding] = {}
+    for finding in wrong[:_PAIRS]:
+        try:
+            cause = _explain(investigation, finding, allowance)
+        except (BudgetExhausted, OutputChangedError, RefusedError):  # what is wrong stands without a cause
+            break
+        strengths[id(finding)] = cause.strength
+        told[id(finding)] = _with(finding, cause)
+    best_first = sorted(wrong, key=lambda finding: -strengths.get(id(finding), -1))
+    replaced = iter([told.get(id(finding), finding) for finding in best_first])
+    return [next(replaced) if _is_wrong_pair(finding) else finding for finding in joined]
+
+
+def _is_wrong_pair(finding: Finding) -> bool:
+    entries = finding.entries
+    return (
+        finding.status is Status.WRONG
+        and finding.property == "jacobian"
+        and finding.kind == ""
+        and finding.mode is not None
+        and bool(entries)
+        and entries[0].input.coordinate >= 0
+        and not finding.hint
+    )
+
+
+def _most(investigation: Investigation, options: Options) -> int:
+    """So many that a failure takes at most twice what a step for each input takes, or 150 beyond the probe."""
+    columns = investigation.problem.inputs.size
+    if columns <= options.few_columns:
+        return max(0, 2 * (2 * columns + 1) - investigation.cost.evaluations)
+    return max(_LEAST, min(_MOST, _IN_ALL - investigation.cost.evaluations))
+
+
+def _with(finding: Finding, cause: Explained) -> Finding:
+    headline = finding.headline
+    if cause.sampled and finding.located:
+        headline = headline.replace("; the worst", f" ({cause.sampled}); the worst")
+    return replace(finding, hint=cause.text, headline=headline)
+
+
+def _joined(findings: Sequence[Finding]) -> list[Finding]:
+    """Forward and reverse findings of the same entry as one."""
+    reverse = {_entry_key(f): f for f in findings if _is_wrong_pair(f) and f.mode is Mode.REVERSE}
+    kept: list[Finding] = []
+    both: set[int] = set()
+    for finding in findings:
+        twin = reverse.get(_entry_key(finding)) if _is_wrong_pair(finding) and finding.mode is Mode.FORWARD else None
+        if twin is not None and _alike(finding, twin):
+            both.add(id(twin))
+        else:
+            kept.append(finding)
+    return [
+        replace(f, headline=f.headline.replace("mismatch for", "mismatch in reverse and forward mode for"))
+        if id(f) in both
+        else f
+        for f in kept
+    ]
+
+
+def _entry_key(finding: Finding) -> tuple[Block, Block] | None:
+    entry = finding.entries[0] if finding.entries else None
+    return None if entry is None else (entry.output.block, entry.input.block)
+
+
+def _alike(finding: Finding, other: Finding) -> bool:
+    """Whether two findings claim the same for the entries that both name, and both name one at least."""
+    theirs = {(entry.output, entry.input): entry.analytic for entry in other.entries}
+    shared = [(e.analytic, theirs[e.output, e.input]) for e in finding.entries if (e.output, e.input) in theirs]
+    return bool(shared) and all(np.isclose(a, b, rtol=1e-6, equal_nan=True) for a, b in shared)
+
+
+def _explain(investigation: Investigation, finding: Finding, allowance: Allowance) -> Explained:
+    worst = finding.entries[0]
+    assert finding.mode is not None
+    evidence = Evidence(investigation, finding.mode, worst.output.block, worst.input.block, allowance)
+    if not np.isfinite(worst.analytic):
+        return Explained(next(nonfinite.not_finite(evidence), ""), _CAUSE)
+    anchors = np.array(list(dict.fromkeys(entry.input.coordinate for entry in finding.entries)), dtype=np.intp)
+    evidence.along(evidence.direction)
+    sample(evidence, anchors, keep=_FOR_REGIONS)
+    found = _telling(evidence)
+    if not found.right.any():  # wrong everywhere: there is no region to look for
+        sample(evidence, anchors, keep=_FOR_POINTS)
+        found = _telling(evidence)
+    partial = next((text for fit in (factors.zero, factors.constant) for text in fit(evidence, found)), "")
+    cause = "" if partial else next(_causes(evidence, found), "")
+    # what reorders everything is not of a region; a sum may lack some outputs only
+    term = cause.startswith(("as if the term", "numeric - analytic"))
+    where = regions.of_output(evidence) if term else "" if cause else regions.region(evidence, found)
+    cause = cause or partial
+    sampled = _sampled(evidence, found)
+    if cause:
+        return Explained("; ".join(filter(None, (cause, where))), _CAUSE, sampled)
+    return Explained(
+        f"{where or 'no usual cause fits'}; {_known(evidence, found)}", _REGION if where else _KNOWN, sampled
+    )
+
+
+def _telling(evidence: Evidence) -> Samples:
+    """What was sampled, for the cotangent that shows the most wrong elements."""
+    each = [samples(evidence, cotangent) for cotangent in evidence.cotangents[:2]]
+    return max(each, key=lambda found: int(found.wrong.sum()))
+
+
+def _causes(evidence: Evidence, found: Samples) -> Iterator[str]:
+    """Every cause that holds, those first that say most."""
+    cotangents = [v for v in evidence.cotangents if np.array_equal(samples(evidence, v).claim, found.claim)]
+    cotangent = cotangents[0]
+    yield from structure.reordered(evidence)
+    yield from formulas.input_for_output(evidence, found, cotangent)
+    yield from terms.product_rule(evidence, found, cotangent)
+    yield from structure.of_another_point(evidence)
+    yield from duplicates.lost(evidence, found, cotangent)
+    for fit in _FITS:
+        yield from _for_all(evidence, fit, found, cotangent)
+
+
+_Fit = Callable[[Evidence, Samples, np.ndarray], Iterator[str]]
+
+
+def _without_cotangent(fit: Callable[[Evidence, Samples], Iterator[str]]) -> _Fit:
+    return lambda evidence, found, cotangent: fit(evidence, found)
+
+
+_FITS: tuple[_Fit, ...] = (
+    _without_cotangent(factors.by_size),
+    factors.by_array,
+    terms.of_array,
+    _without_cotangent(factors.near_one),
+    _without_cotangent(factors.by_index),
+    terms.along_axes,
+    _without_cotangent(terms.same_claim),
+)
+"""The order matters: what says more, or is more usual, comes first."""
+
+
+def _for_all(evidence: Evidence, fit: _Fit, found: Samples, cotangent: np.ndarray) -> Iterator[str]:
+    """What fits one cotangent must fit another one, which it was not made from."""
+    texts = list(fit(evidence, found, cotangent))
+    if texts and len(evidence.cotangents) > 1:
+        other = next(v for v in evidence.cotangents if v is not cotangent)
+        again = set(fit(evidence, samples(evidence, other), other))
+        texts = [text for text in texts if text in again]
+    yield from texts
+
+
+def _sampled(evidence: Evidence, found: Samples) -> str:
+    telling, wrong = int(found.telling.sum()), int(found.wrong.sum())
+    return f"{wrong} of {telling} sampled elements of {evidence.input.label} are wrong"
+
+
+def _known(evidence: Evidence, found: Samples) -> str:
+    """What is known where no cause is: how the error is spread, which inputs are right, what to try."""
+    words = [_sampled(evidence, found)]
+    right, wrong = _other_inputs(evidence)
+    if right:
+        are = "is" if len(right) == 1 else "are"
+        words.append(f"{', '.join(right)} {are} right: look where only {called(evidence.input)} passes")
+    if wrong:
+        words.append(f"{', '.join(wrong)} {'is' if len(wrong) == 1 else 'are'} wrong too")
+    words.append("try fewer elements, or one term of the derivative at a time")
+    return "; ".join(words)
+
+
+def _other_inputs(evidence: Evidence) -> tuple[list[str], list[str]]:
+    right: list[str] = []
+    wrong: list[str] = []
+    for block in evidence.others[:_OTHERS]:
+        other = Evidence(evidence.investigation, evidence.mode, evidence.output, block, evidence.allowance)
+        off = other.residual(other.direction)
+        if off is not None:
+            (right if off <= 1.0 else wrong).append(called(block))
+    return right, wrong

@@ -1,0 +1,207 @@
+"""The claim is the truth times something: a number, a number for each index, an array at hand."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from fractions import Fraction
+
+import numpy as np
+
+from gradproof.causes.arrays import cotangent_over, reductions, simple_functions
+from gradproof.causes.evidence import Evidence, close
+from gradproof.causes.sampling import Samples, samples
+from gradproof.core.space import Block
+from gradproof.core.types import Flags, Vector
+
+# Elements that must have the same factor before it is called one, unless it is one that authors forget.
+_LEAST = 3
+_KNOWN = {-1.0: "the sign is wrong", 2.0: "a factor 2 too many", 0.5: "a factor 2 is missing"}
+# Ratios so near to one that they come from a solver that stops early, or from low precision.
+_NEAR = 2e-2
+
+
+def zero(evidence: Evidence, found: Samples) -> Iterator[str]:
+    """The claim is zero where the truth is not."""
+    wrong = found.take(found.wrong)
+    if not len(wrong) or not (wrong.claim == 0).all():
+        return
+    lost = evidence.problem.words.lost
+    if not found.right.any():
+        yield f"analytic is 0 for all of {evidence.input.label} that was sampled: {lost}"
+    else:
+        yield f"analytic is 0 on all {len(wrong)} wrong elements that were sampled: not written, or {lost}"
+
+
+def constant(evidence: Evidence, found: Samples) -> Iterator[str]:
+    """One factor for all that is wrong."""
+    wrong = found.take(found.wrong)
+    if not len(wrong) or not np.isfinite(wrong.claim).all() or not wrong.truth.all():
+        return
+    factor = float(np.median(wrong.claim / wrong.truth))
+    if factor == 0 or not all(_holds(factor, samples(evidence, cotangent)) for cotangent in evidence.cotangents):
+        return
+    known = any(math.isclose(factor, each, rel_tol=1e-6) for each in _KNOWN)
+    tests = _tests(evidence, wrong)
+    if tests >= _LEAST or (known and tests > 1) or (known and evidence.input.size * evidence.output.size < 4):
+        everywhere = "" if not found.right.any() else f" on all {len(wrong)} wrong elements that were sampled"
+        yield f"analytic ≈ {factor:.4g} × numeric{everywhere}: {named(factor, evidence)}"
+
+
+def _holds(factor: float, found: Samples) -> bool:
+    """Whether one factor explains all that is wrong for a cotangent."""
+    wrong = found.take(found.wrong)
+    return bool(close(wrong.claim, factor * wrong.truth, wrong.bar * (1.0 + abs(factor))).all())
+
+
+def _tests(evidence: Evidence, wrong: Samples) -> int:
+    """How many numbers a factor was compared with: for each element one for each cotangent, if it moves so many."""
+    moved = [np.count_nonzero(evidence.column(column)) for column in wrong.columns.tolist()]
+    return sum(min(int(count), len(evidence.cotangents)) for count in moved)
+
+
+def named(factor: float, evidence: Evidence) -> str:
+    """What a factor is called: a sign, a number that authors forget, a size, a ratio of sizes."""
+    sizes = _sizes(evidence)
+    counted = _counted(factor, sizes)
+    for value, words in _KNOWN.items():
+        if math.isclose(factor, value, rel_tol=1e-5):
+            return f"{words}{f' ({counted})' if counted else ''}"
+    if counted:
+        return counted
+    output = float(evidence.problem.value[evidence.output.start])
+    if evidence.output.size == 1 and output and math.isclose(factor * output, 1.0, rel_tol=1e-5):
+        return "1 / the output: it is not multiplied by it"
+    if evidence.output.size == 1 and math.isclose(factor, output, rel_tol=1e-5):
+        return "the output: it is multiplied by it once too often"
+    fraction = Fraction(factor).limit_denominator(12)
+    if math.isclose(float(fraction), factor, rel_tol=1e-6) and fraction.denominator > 1:
+        return f"a constant factor {fraction}"
+    return "a constant factor"
+
+
+def _sizes(evidence: Evidence) -> dict[int, str]:
+    """Sizes of axes, and products of them, with their names; the simplest name for each."""
+    blocks = [evidence.input, evidence.output, *evidence.others[:4]]
+    sizes = {
+        size: f"the size of axis {axis} of {b.label}" for b in blocks for axis, size in reversed([*enumerate(b.shape)])
+    }
+    for block in reversed(blocks):
+        elements = math.prod(block.shape)
+        sizes.setdefault(elements, f"the number of elements of {block.label}")
+        for axis, size in enumerate(block.shape):
+            if size:
+                sizes.setdefault(elements // size, f"the number of elements of {block.label} but for axis {axis}")
+    return {size: name for size, name in sizes.items() if size > 1}
+
+
+def _counted(factor: float, sizes: dict[int, str]) -> str:
+    for size, name in sorted(sizes.items()):
+        if math.isclose(factor * size, 1.0, rel_tol=1e-5):
+            return f"a factor 1/{size}, {name}: a mean in place of a sum"
+        if math.isclose(factor, size, rel_tol=1e-5):
+            return f"a factor {size}, {name}: a sum in place of a mean, or an axis summed twice"
+        if size > 2 and math.isclose(factor * (size - 1), size, rel_tol=1e-7):
+            return f"a factor {size}/{size - 1}, n/(n - 1) of {name}"
+        if size > 2 and math.isclose(factor * size, size - 1, rel_tol=1e-7):
+            return f"a factor {size - 1}/{size}, (n - 1)/n of {name}"
+        if math.isclose(factor * math.sqrt(size), 1.0, rel_tol=1e-6):
+            return f"a factor 1/sqrt({size}), of {name}"
+        if math.isclose(factor, math.sqrt(size), rel_tol=1e-6):
+            return f"a factor sqrt({size}), of {name}"
+    return ""
+
+
+def by_size(evidence: Evidence, found: Samples) -> Iterator[str]:
+    """A factor for each index of one axis, of two sizes that are mixed up."""
+    return (text for text in by_index(evidence, found) if "which are swapped" in text)
+
+
+def by_index(evidence: Evidence, found: Samples) -> Iterator[str]:
+    """A factor for each index of one axis."""
+    telling = found.take(found.telling)
+    if not len(telling) or not np.isfinite(telling.claim).all() or not telling.truth.all():
+        return
+    ratio, bar = telling.claim / telling.truth, telling.bar / np.abs(telling.truth)
+    for axis, index in enumerate(evidence.positions(telling.columns)):
+        values, which, counts = np.unique(index, return_inverse=True, return_counts=True)
+        if len(values) < 2 or (counts < 2).any() or len(ratio) - len(values) < 4:
+            continue
+        typical = np.array([np.median(ratio[which == k]) for k in range(len(values))])
+        if not close(ratio, typical[which], bar).all() or np.ptp(typical) <= 1e-4 * np.abs(typical).max():
+            continue
+        told = ", ".join(
+            f"{factor:.4g} at index {k}" for k, factor in zip(values.tolist(), typical.tolist(), strict=True)
+        )
+        yield f"analytic ≈ numeric × a factor for each index of axis {axis}: {told}{_quotient(evidence, typical)}"
+
+
+def _quotient(evidence: Evidence, factors: Vector) -> str:
+    """Whether factors are quotients of two sizes: then these are mixed up."""
+    blocks: list[Block] = [evidence.input, evidence.output, *evidence.others]
+    sizes = sorted({size for block in blocks for size in block.shape if size > 1})
+    for first in sizes:
+        for second in sizes:
+            for low, high in ((first, second), (first - 1, second - 1)):
+                if first >= second or low < 1:
+                    continue
+                ratios = np.array([1.0, low / high, high / low])
+                if close(factors[:, None], ratios[None, :], 0.0, 1e-6).any(axis=1).all():
+                    return f": quotients of the sizes {first} and {second}, which are swapped (height and width?)"
+    return ""
+
+
+def near_one(evidence: Evidence, found: Samples) -> Iterator[str]:
+    """All ratios near one, none right: a tolerance or a low precision inside."""
+    telling = found.take(found.telling)
+    if len(telling) < 6 or not telling.truth.all() or not np.isfinite(telling.claim).all():
+        return
+    ratio = telling.claim / telling.truth
+    if found.wrong[found.telling].mean() > 0.8 and (np.abs(ratio - 1.0) <= _NEAR).all() and np.ptp(ratio) > 0:
+        yield (
+            f"analytic is within {_NEAR:.0%} of numeric everywhere, and nearly nowhere the same: a solver that stops "
+            "early (set rtol), or a lower precision inside"
+        )
+
+
+def by_array(evidence: Evidence, found: Samples, cotangent: Vector) -> Iterator[str]:
+    """A factor that is an array at hand, up to a number."""
+    wrong = found.take(found.wrong & found.telling)
+    if len(wrong) < _LEAST + 1 or not np.isfinite(wrong.claim).all() or not (wrong.claim != 0).all():
+        return
+    with np.errstate(all="ignore"):
+        ratio, bar = wrong.truth / wrong.claim, wrong.bar / np.abs(wrong.claim)
+    inside = wrong.columns - evidence.input.start
+    for loose, arrays in ((1e-5, simple_functions(evidence)), (1e-3, reductions(evidence))):
+        for name, array in arrays:
+            for word, values in (
+                (f"a factor {name} were missing", array),
+                (f"{name} were a factor too many", _inverse(array)),
+            ):
+                factor = _proportional(ratio, values[inside], bar, loose)
+                if factor is not None:
+                    yield f"as if {word}{_up_to(factor)}"
+    over = cotangent_over(evidence, cotangent)
+    if over is not None and (factor := _proportional(ratio, over[inside], bar, 1e-5)) is not None:
+        yield f"as if {evidence.problem.words.cotangent} were missing as a factor{_up_to(factor)}"
+
+
+def _inverse(array: Vector) -> Vector:
+    with np.errstate(all="ignore"):
+        return 1.0 / array
+
+
+def _proportional(ratio: Vector, array: Vector, bar: Vector, tolerance: float) -> float | None:
+    """The number that ratio / array is everywhere, if it is one and the array varies; None: it is none."""
+    if not np.isfinite(array).all() or not array.all():
+        return None
+    if np.ptp(array) <= 1e-2 * np.abs(array).max():
+        return None
+    quotient = ratio / array
+    factor = float(np.median(quotient))
+    fits: Flags = close(quotient, np.full_like(quotient, factor), bar / np.abs(array), tolerance)
+    return factor if factor and fits.all() else None
+
+
+def _up_to(factor: float) -> str:
+    return "" if abs(factor - 1.0) < 1e-3 else f" (times {factor:.4g})"

@@ -1,0 +1,238 @@
+"""Where an input is wrong: at an end of an axis, along its border, where its values are beyond a bound.
+
+"Only" is said of what a question about all other elements together has confirmed: a direction that moves every element
+outside of the region, along which claim and truth agree.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from gradproof.causes.arrays import base_arrays
+from gradproof.causes.evidence import Evidence
+from gradproof.causes.sampling import Samples, samples
+from gradproof.core.problem import Mode
+from gradproof.core.types import Flags, Indices, Vector
+
+# Claim and truth agree along a direction if they differ by no more than what may be.
+_AGREES = 1.0
+# How likely it may be that what was sampled lies in a region by chance.
+_CHANCE = 1e-2
+# How often a bound is narrowed.
+_NARROWER = 3
+# What kernels take at a time.
+_TILES = tuple(2**k for k in range(1, 11))
+
+
+def region(evidence: Evidence, found: Samples) -> str:
+    """Where the input is wrong, proved; nothing where that is everywhere, or no region is proved."""
+    if not found.right.any() or not found.wrong.any():
+        return of_output(evidence)
+    for inside, told in _candidates(evidence, found):
+        if inside.any() and not inside.all() and _agrees_without(evidence, inside) and (text := told()):
+            return text
+    return of_output(evidence)
+
+
+def _is_chance(found: Samples, ways: int) -> bool:
+    """Whether as many wrong ones among those sampled are likely to lie so in one of so many ways, by chance."""
+    return ways > _CHANCE * math.comb(int(found.telling.sum()), int(found.wrong.sum()))
+
+
+def _agrees_without(evidence: Evidence, inside: Flags) -> bool:
+    """Whether claim and truth agree along all elements that are not inside."""
+    parts = np.repeat(inside, evidence.input.parts)
+    outside = np.where(parts, 0.0, evidence.direction)
+    if evidence.is_small:  # every element is known by itself
+        found = np.isin(evidence.elements(), _wrong_elements(evidence))
+        return not bool((found & ~inside).any())
+    off = evidence.residual(outside)
+    return off is not None and off <= _AGREES
+
+
+def _wrong_elements(evidence: Evidence) -> Indices:
+    wrong = [each.columns[each.wrong] for each in (samples(evidence, v) for v in evidence.cotangents)]
+    return evidence.problem.inputs.element_of(np.unique(np.concatenate(wrong)))
+
+
+def _candidates(evidence: Evidence, found: Samples) -> Iterator[tuple[Flags, Callable[[], str]]]:
+    """Regions that hold all wrong samples and few right ones, as flags of elements; and how to narrow and tell them."""
+    block, shape = evidence.input, evidence.input.shape
+    elements = evidence.elements()
+    everywhere = block.positions(elements) if shape else ()
+    wrong, right = (block.positions(found.columns[which]) for which in (found.wrong, found.right))
+    for axis, size in enumerate(shape):
+        bad, good = np.unique(wrong[axis]), np.unique(right[axis])
+        if size > 2 and not np.intersect1d(bad, good).size:
+            yield from _along(evidence, found, _Axis(axis, size, everywhere[axis]), bad, good)
+    if shape and min(shape) > 2 and not _is_chance(found, 1):
+        border = np.zeros(len(elements), dtype=np.bool_)
+        for axis, size in enumerate(shape):
+            border |= (everywhere[axis] == 0) | (everywhere[axis] == size - 1)
+        if all(border[(found.columns[found.wrong] - block.start) // block.parts]):
+            yield border, lambda: f"wrong only along the border of {block.label}"
+    yield from _by_value(evidence, found)
+
+
+@dataclass(frozen=True, slots=True)
+class _Axis:
+    """An axis of the input, and the index along it of every element."""
+
+    number: int
+    size: int
+    index: Indices
+
+
+def _along(
+    evidence: Evidence, found: Samples, axis: _Axis, bad: Indices, good: Indices
+) -> Iterator[tuple[Flags, Callable[[], str]]]:
+    """Indices of one axis from a lowest to a highest, or both ends of it."""
+    index, size = axis.index, axis.size
+    low, high = int(bad.min()), int(bad.max())
+    if (low, high) == (0, size - 1):
+        if len(bad) == 2 and size > 3 and not _is_chance(found, 1):
+            text = f"wrong only at both ends of axis {axis.number} of {evidence.input.label}: the boundary"
+            yield (index == 0) | (index == size - 1), lambda: text
+        return
+    below = max([int(k) for k in good if k < low], default=-1)
+    above = min([int(k) for k in good if k > high], default=size)
+    if ((good > low) & (good < high)).any():
+        return
+    at_end = below < 0 or above == size
+    lone = len(bad) == 1 and at_end
+    # of many elements, those outside are proved to be right all together: that is no chance
+    if lone or not evidence.is_small or not _is_chance(found, 2 if at_end else size):
+        yield (index > below) & (index < above), lambda: _told(evidence, axis, (below, low, high, above))
+
+
+def _told(evidence: Evidence, axis: _Axis, known: tuple[int, int, int, int]) -> str:
+    """The region between two indices that are right, narrowed and in words; nothing where it is most of the axis."""
+    below, low, high, above = known
+    low, high = _first_wrong(evidence, axis.index, below, low), _last_wrong(evidence, axis.index, high, above)
+    size, count = axis.size, high + 1 - low
+    where = f"along axis {axis.number} of {evidence.input.label}"
+    if count == size - 1:
+        which = "the last" if low == 0 else "the first"
+        return f"only index {size - 1 if low == 0 else 0} of {size} ({which}) {where} is right, of what was sampled"
+    if 2 * count > size + 1:
+        return ""
+    tiles = [tile for tile in _TILES if tile < size and size % tile == count]
+    tail = f": a tail left over after tiles of {tiles[-1]}?" if high == size - 1 and tiles else ""
+    half = f": the {'second' if low else 'first'} half" if 2 * count == size and (low == 0 or high == size - 1) else ""
+    return f"wrong only {_words(low, high + 1, size)} {where}{tail or half}"
+
+
+def _first_wrong(evidence: Evidence, index: Indices, below: int, low: int) -> int:
+    """The lowest wrong index, between one that is right and one that is wrong, by halving."""
+    while low - below > 1:
+        middle = (low + below) // 2
+        off = _off(evidence, (index > below) & (index <= middle))
+        if off is None:
+            return low
+        low, below = (middle, below) if off > _AGREES else (low, middle)
+    return low
+
+
+def _last_wrong(evidence: Evidence, index: Indices, high: int, above: int) -> int:
+    """The highest wrong index, in the same way."""
+    while above - high > 1:
+        middle = (high + above) // 2
+        off = _off(evidence, (index >= middle) & (index < above))
+        if off is None:
+            return high
+        if off > _AGREES:
+            high = middle
+        else:
+            above = middle
+    return high
+
+
+def _off(evidence: Evidence, inside: Flags) -> float | None:
+    return evidence.residual(np.where(np.repeat(inside, evidence.input.parts), evidence.direction, 0.0), quick=True)
+
+
+def _by_value(evidence: Evidence, found: Samples) -> Iterator[tuple[Flags, Callable[[], str]]]:
+    """Beyond a bound of the input, the output or another input."""
+    if int(found.wrong.sum()) < 2 or int(found.right.sum()) < 2 or _is_chance(found, 2):
+        return
+    inside = found.columns - evidence.input.start
+    for name, array in base_arrays(evidence):
+        bad, good = array[inside[found.wrong]], array[inside[found.right]]
+        for word, low, high, sign in (("above", good, bad, 1.0), ("below", -good, -bad, -1.0)):
+            if low.max() < high.min():
+                yield (
+                    sign * array > low.max(),
+                    partial(_bounded, evidence, name, word, sign * array, (low.max(), high.min())),
+                )
+
+
+def _bounded(evidence: Evidence, name: str, word: str, values: Vector, bounds: tuple[float, float]) -> str:
+    sign = 1.0 if word == "above" else -1.0
+    first, last = sorted(sign * bound for bound in _narrowed_bound(evidence, values, *map(float, bounds)))
+    return f"wrong only where {name} is {word} a bound between {first:.3g} and {last:.3g}"
+
+
+def _narrowed_bound(evidence: Evidence, values: Vector, low: float, high: float) -> tuple[float, float]:
+    """Two numbers, closer to each other, between which the bound lies: nothing is wrong up to the lower one."""
+    for _ in range(_NARROWER):
+        between = values[(values > low) & (values < high)]
+        if not len(between):
+            break
+        middle = float(np.median(between))
+        off = _off(evidence, (values > low) & (values <= middle))
+        if off is None:
+            break
+        low, high = (low, middle) if off > _AGREES else (middle, high)
+    return low, high
+
+
+def of_output(evidence: Evidence) -> str:
+    """Where an output is wrong: by cotangents of parts of it, which cost no evaluation."""
+    block, known = evidence.output, evidence.along(evidence.direction)
+    if evidence.mode is not Mode.REVERSE or block.size < 3 or block.elements is not None or known is None:
+        return ""
+    positions = block.positions(np.arange(block.start, block.stop))
+    for axis, (size, index) in enumerate(zip(block.shape, positions, strict=True)):
+        off = partial(_is_off, evidence, known, index)
+        if size < 3 or (off(0, size - size // 2) and off(size - size // 2, size)):
+            continue
+        low, high = _narrowed(size, off)
+        if high - low < size and off(low, high) and not off(0, low) and not off(high, size):
+            return f"wrong only {_words(low, high, size)} along axis {axis} of {block.label}"
+    return ""
+
+
+def _is_off(evidence: Evidence, known: tuple[Vector, Vector], index: Indices, low: int, high: int) -> bool:
+    """Whether the outputs with an index from `low` to `high` - 1 differ, along a direction that was measured."""
+    value, error = known
+    asked = np.where((index >= low) & (index < high), evidence.cotangents[0], 0.0)
+    allowed = 8.0 * float(np.linalg.norm(asked * error)) + 1e-9 * float(np.linalg.norm(asked * value))
+    return abs(evidence.claimed_sum(asked, evidence.direction) - float(asked @ value)) > allowed
+
+
+def _narrowed(size: int, off: Callable[[int, int], bool]) -> tuple[int, int]:
+    """The indices between which all that is wrong lies: the first of them, and the one after the last."""
+    low, stop = 0, size
+    while stop - low > 1:
+        middle = (low + stop) // 2
+        low, stop = (low, middle) if off(0, middle) else (middle, stop)
+    start, high = low, size
+    while high - start > 1:
+        middle = (start + high) // 2
+        start, high = (middle, high) if off(middle, size) else (start, middle)
+    return low, high
+
+
+def _words(low: int, high: int, size: int) -> str:
+    count = high - low
+    if count == 1:
+        which = " (the last)" if high == size else " (the first)" if low == 0 else ""
+        return f"at index {low} of {size}{which}"
+    if high == size:
+        return f"at the last {count} of {size} indices"
+    return f"at the first {count} of {size} indices" if low == 0 else f"at indices {low} to {high - 1} of {size}"

@@ -1,0 +1,264 @@
+"""The claim is the truth, put in another order: transposed, flipped, shifted, swapped, of another point.
+
+If the claim for v is the true gradient for Qv, put in the order P, then <claim(v), P u> = <Q v, J u> for every u. With
+J u known, a guess of P and Q costs nothing to test, and nothing but a true guess passes with random u and v.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from gradproof.causes.evidence import SUM, Evidence
+from gradproof.core.precision import CONFIDENCE
+from gradproof.core.problem import Mode
+from gradproof.core.space import Block
+from gradproof.core.types import Vector
+
+Turn = Callable[[Vector], Vector]
+
+
+def reordered(evidence: Evidence) -> Iterator[str]:
+    """Every guess that holds, the simplest first."""
+    yield from _independent(evidence)
+    if evidence.along(evidence.direction) is None:
+        return
+    for text, turn in _of_output(evidence):
+        if evidence.agrees(turned=turn):
+            yield text
+    for text, turn in _of_input(evidence):
+        if evidence.agrees(moved=turn(evidence.direction)):
+            yield text
+    for text, forth, back in _of_both(evidence):
+        if evidence.agrees(turned=forth, moved=back(evidence.direction)):
+            yield text
+    yield from _unmasked(evidence)
+    yield from _swapped(evidence)
+    yield from _shifted(evidence)
+
+
+def _independent(evidence: Evidence) -> Iterator[str]:
+    """A claim that is the same whatever the cotangent."""
+    if evidence.mode is not Mode.REVERSE or len(evidence.cotangents) < 2:
+        return
+    first, *others = (evidence.claimed(cotangent) for cotangent in evidence.cotangents)
+    if first.any() and np.isfinite(first).all() and all(np.array_equal(first, other) for other in others):
+        yield f"analytic does not depend on {evidence.problem.words.cotangent}: it is not multiplied by it"
+
+
+def _unmasked(evidence: Evidence) -> Iterator[str]:
+    """A claim that is right for the cotangent without what belongs to zeros of the output."""
+    kept = evidence.problem.value[evidence.output.slice] != 0
+    if kept.all() or not kept.any():
+        return
+    if evidence.agrees(pulled=lambda cotangent: np.where(kept, cotangent, 0.0)):
+        name = evidence.problem.words.cotangent
+        yield f"analytic is right if {name} is set to 0 where the output is 0: a mask is not applied"
+
+
+def _is_plain(block: Block) -> bool:
+    return block.elements is None and bool(block.shape)
+
+
+def _as_array(block: Block, vector: Vector) -> Vector:
+    return vector.reshape(*block.shape, block.parts)
+
+
+def _flipped(block: Block, axes: tuple[int, ...]) -> Turn:
+    return lambda vector: np.flip(_as_array(block, vector), axes).reshape(-1)
+
+
+def _halved(block: Block, axis: int) -> Turn:
+    return lambda vector: np.roll(_as_array(block, vector), block.shape[axis] // 2, axis).reshape(-1)
+
+
+def _transposed(block: Block, first: int, second: int) -> Turn:
+    return lambda vector: np.ascontiguousarray(np.swapaxes(_as_array(block, vector), first, second)).reshape(-1)
+
+
+def _conjugated(block: Block) -> Turn:
+    def turn(vector: Vector) -> Vector:
+        turned = vector.copy()
+        turned[1::2] *= -1.0
+        return turned
+
+    return turn
+
+
+def _turns(block: Block) -> Iterator[tuple[str, Turn]]:
+    """Ways to put the numbers of a block in another order that undo themselves."""
+    if not _is_plain(block):
+        return
+    axes = [axis for axis, size in enumerate(block.shape) if size > 1]
+    for first, second in itertools.combinations(axes, 2):
+        if block.shape[first] == block.shape[second]:
+            yield f"transposed (axes {first} and {second} swapped)", _transposed(block, first, second)
+    for axis in axes:
+        yield f"flipped along axis {axis}", _flipped(block, (axis,))
+    for axis in axes:
+        if block.shape[axis] % 2 == 0 and block.shape[axis] > 2:
+            yield f"with the two halves of axis {axis} swapped", _halved(block, axis)
+    if len(axes) > 1:
+        yield f"flipped along axes {axes[-2]} and {axes[-1]} (a kernel)", _flipped(block, (axes[-2], axes[-1]))
+    if block.parts == 2:
+        yield "conjugated", _conjugated(block)
+
+
+def _of_input(evidence: Evidence) -> Iterator[tuple[str, Turn]]:
+    for word, turn in _turns(evidence.input):
+        hint = ": a conjugate is missing or one too many" if word == "conjugated" else ""
+        yield f"analytic is numeric {word}, for {evidence.input.label}{hint}", turn
+
+
+def _of_output(evidence: Evidence) -> Iterator[tuple[str, Turn]]:
+    block, name = evidence.output, evidence.problem.words.cotangent
+    if not _is_plain(block):
+        return
+    for word, turn in _turns(block):
+        hint = " (or a reduction over the wrong axis)" if word.startswith("transposed") else ""
+        yield f"analytic is what {name} would give if it were {word}{hint}", turn
+    yield f"analytic is what {name} would give if it were all ones: it is not multiplied by it", np.ones_like
+    for axis, size in enumerate(block.shape):
+        if size < 2:
+            continue
+        for word, kept in _kept(size):
+            text = f"analytic counts only {word} of axis {axis} of {block.label}: the others are not added up"
+            yield text, _masked(block, axis, kept)
+        mean = f"analytic is what {name} would give if it were replaced by its mean along axis {axis}"
+        yield mean, _averaged(block, axis, 1.0 / size)
+        total = f"analytic is what {name} would give if it were replaced by its sum along axis {axis}"
+        yield total, _averaged(block, axis, 1.0)
+
+
+def _kept(size: int) -> Iterator[tuple[str, slice]]:
+    yield "the first index", slice(0, 1)
+    yield "the last index", slice(size - 1, size)
+    for tile in (2, 4, 8, 16, 32, 64, 128, 256):
+        rest = size % tile
+        if rest and size > tile:
+            yield f"the first {size - rest} of {size} indices (whole tiles of {tile})", slice(0, size - rest)
+    if size > 2:
+        yield "all but the last index", slice(0, size - 1)
+        yield "all but the first index", slice(1, size)
+
+
+def _masked(block: Block, axis: int, kept: slice) -> Turn:
+    def turn(vector: Vector) -> Vector:
+        array = np.moveaxis(np.zeros((*block.shape, block.parts)), axis, 0)
+        array[kept] = np.moveaxis(_as_array(block, vector), axis, 0)[kept]
+        return np.ascontiguousarray(np.moveaxis(array, 0, axis)).reshape(-1)
+
+    return turn
+
+
+def _averaged(block: Block, axis: int, factor: float) -> Turn:
+    def turn(vector: Vector) -> Vector:
+        array = _as_array(block, vector)
+        return np.broadcast_to(factor * array.sum(axis=axis, keepdims=True), array.shape).reshape(-1)
+
+    return turn
+
+
+def _of_both(evidence: Evidence) -> Iterator[tuple[str, Turn, Turn]]:
+    """Both reversed along one axis: what a cumulative sum must be, and is not."""
+    output, input_ = evidence.output, evidence.input
+    if not _is_plain(output) or not _is_plain(input_) or output.shape != input_.shape:
+        return
+    elementwise = _is_elementwise(evidence)
+    for axis, size in enumerate(input_.shape):
+        if size > 2:
+            scan = (
+                f"analytic runs along axis {axis} the other way round: a cumulative sum or a scan that is not reversed"
+            )
+            mirrored = f"analytic is right for what it is multiplied with flipped along axis {axis}"
+            yield mirrored if elementwise else scan, _flipped(output, (axis,)), _flipped(input_, (axis,))
+    if output.parts == input_.parts == 2:
+        text = "analytic is the conjugate of what it should be, on both sides: a conjugate is missing or one too many"
+        yield text, _conjugated(output), _conjugated(input_)
+
+
+def _is_elementwise(evidence: Evidence) -> bool:
+    """Whether no element that was measured moves an output but its own."""
+    moved = np.zeros(evidence.output.size, dtype=np.bool_)
+    for column in evidence.measured.tolist():
+        moved[:] = evidence.column(column) != 0
+        at = column - evidence.input.start
+        moved[at - at % evidence.input.parts : at - at % evidence.input.parts + evidence.input.parts] = False
+        if moved.any():
+            return False
+    return True
+
+
+def _swapped(evidence: Evidence) -> Iterator[str]:
+    """The gradient of another input of the same shape, in place of its own."""
+    own, known = evidence.input, evidence.along(evidence.direction)
+    if evidence.mode is not Mode.REVERSE or known is None or not known[0].any():
+        return
+    for other in evidence.others:
+        alike = other.shape == own.shape and other.parts == own.parts and other.elements is own.elements is None
+        if alike and all(_is_that_of(evidence, other, cotangent, known) for cotangent in evidence.cotangents):
+            yield f"the gradients of {own.label} and {other.label} are swapped: the latter has that of the former"
+
+
+def _is_that_of(evidence: Evidence, other: Block, cotangent: Vector, known: tuple[Vector, Vector]) -> bool:
+    """Whether the claim for another input is the truth for this one."""
+    value, error = known
+    whole = evidence.widened(cotangent, evidence.output, evidence.problem.outputs.size)
+    claim = float(evidence.pulled(whole)[other.slice] @ evidence.direction)
+    allowed = CONFIDENCE * np.linalg.norm(cotangent * error) + SUM * np.linalg.norm(cotangent * value)
+    return bool(abs(claim - float(cotangent @ value)) <= allowed)
+
+
+def _shifted(evidence: Evidence) -> Iterator[str]:
+    """By one place along an axis. What leaves at the end, or comes in there, is not asked about."""
+    block = evidence.input
+    if not _is_plain(block) or (evidence.allowance.left < 4 and not evidence.is_small):
+        return
+    axes = [axis for axis, size in enumerate(block.shape) if size > 4]
+    if not axes:
+        return
+    inner = np.zeros((*block.shape, block.parts))
+    middle = tuple(slice(2, -2) if axis in axes else slice(None) for axis in range(len(block.shape)))
+    inner[middle] = _as_array(block, evidence.direction)[middle]
+    direction = inner.reshape(-1)
+    for axis in axes:
+        for by in (1, -1):
+            moved = np.roll(inner, by, axis).reshape(-1)
+            if evidence.agrees(moved=moved, direction=direction) and not evidence.agrees(direction=direction):
+                yield (
+                    f"analytic is numeric shifted by {by:+d} along axis {axis} of {block.label}: an index is off by one"
+                )
+
+
+def of_another_point(evidence: Evidence) -> Iterator[str]:
+    """The claim is right for inputs that are not those of the call: the output for the input, another transposed."""
+    for text, point in _points(evidence):
+        if not np.array_equal(point, evidence.problem.point):
+            at = evidence.along(evidence.direction, point)
+            if at is not None and evidence.agrees(at=at):
+                yield text
+
+
+def _points(evidence: Evidence) -> Iterator[tuple[str, Vector]]:
+    problem, own, output = evidence.problem, evidence.input, evidence.output
+
+    def with_block(block: Block, values: Vector) -> Vector:
+        point = problem.point.copy()
+        point[block.slice] = values
+        return point
+
+    if own.shape == output.shape and own.parts == output.parts and own.elements is output.elements is None:
+        text = f"analytic is the derivative at {output.label} in place of {own.label}"
+        yield f"{text}: the saved output is used for the input", with_block(own, problem.value[output.slice])
+    for block in [*evidence.others, own]:
+        for word, turn in _turns(block):
+            text = f"analytic is right for {block.label} {word}: it is used so, and should not be (or the other way)"
+            yield text, with_block(block, turn(problem.point[block.slice]))
+    for first, second in itertools.combinations([own, *evidence.others], 2):
+        plain = first.elements is second.elements is None
+        if plain and first.shape == second.shape and first.parts == second.parts:
+            point = with_block(first, problem.point[second.slice])
+            point[second.slice] = problem.point[first.slice]
+            yield f"analytic is right for {first.label} and {second.label} swapped", point

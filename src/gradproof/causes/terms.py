@@ -1,0 +1,168 @@
+"""The claim is the truth less a term: one that is the same along axes, is an array at hand, or a sum of such."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from gradproof.causes.arrays import base_arrays, called, cotangent_over, simple_functions
+from gradproof.causes.evidence import Evidence, close, solved
+from gradproof.causes.sampling import Samples
+from gradproof.core.types import Indices, Matrix, Vector
+
+# Numbers that must be left to test a fit with, after its coefficients are found.
+_LEFT = 3
+# How closely a fit must agree, relative to the differences.
+_FIT = 1e-5
+
+
+def product_rule(evidence: Evidence, found: Samples, cotangent: Vector) -> Iterator[str]:
+    """Of x·h(x), only one of the two factors was differentiated."""
+    over, arrays = cotangent_over(evidence, cotangent), dict(base_arrays(evidence))
+    telling = found.take(found.telling)
+    if over is None or "the output" not in arrays or len(telling) < _LEFT + 1:
+        return
+    inside, x = telling.columns - evidence.input.start, called(evidence.input, "x")
+    with np.errstate(all="ignore"):
+        other = over[inside] * arrays["the output"][inside] / arrays[x][inside]
+    if not np.isfinite(other).all() or np.ptp(other / over[inside]) < 1e-3 * np.abs(other / over[inside]).max():
+        return
+    if close(telling.claim, other, telling.bar).all():
+        yield (
+            f"analytic is the output / {x}, times {evidence.problem.words.cotangent}: of {x}·h({x}) only the first "
+            f"factor is differentiated, the term {x}·h'({x}) is missing"
+        )
+    elif close(telling.truth - telling.claim, other, telling.bar).all():
+        yield f"the term h({x}) = output / {x} of the derivative of {x}·h({x}) is missing"
+
+
+def of_array(evidence: Evidence, found: Samples, cotangent: Vector) -> Iterator[str]:
+    """A term that is an array at hand, up to a number."""
+    telling = found.take(found.telling)
+    if len(telling) < _LEFT + 1 or not np.isfinite(telling.claim).all():
+        return
+    missing, inside = telling.truth - telling.claim, telling.columns - evidence.input.start
+    one = float(cotangent[0]) if evidence.output.size == 1 else 1.0
+    over, name = cotangent_over(evidence, cotangent), evidence.problem.words.cotangent
+    size = float(np.abs(missing).max())
+    bar = telling.bar + _FIT * size
+
+    def fits(array: Vector) -> float | None:
+        if not np.isfinite(array).all() or not array.any():
+            return None
+        factor = float(missing @ array / (array @ array))
+        return factor if factor and (np.abs(missing - factor * array) <= bar).all() else None
+
+    if evidence.output.size == 1 and (factor := fits(np.ones(len(inside)))) is not None:
+        yield f"analytic ≈ numeric {-factor / cotangent[0]:+.4g} everywhere: a constant is added or missing"
+    if over is not None and (factor := fits(over[inside])) is not None:
+        yield f"as if the term {_times(factor)}{name} were missing"
+    for text, array in simple_functions(evidence):
+        if np.ptp(array[inside]) <= 1e-2 * np.abs(array[inside]).max():
+            continue
+        if (factor := fits(array[inside])) is not None:
+            yield f"as if the term {_times(factor / one)}{text} were missing"
+        if over is not None and (factor := fits(array[inside] * over[inside])) is not None:
+            yield f"as if the term {_times(factor)}{text}·{name} were missing"
+
+
+def _times(factor: float) -> str:
+    return "" if abs(factor - 1.0) < 1e-4 else "-" if abs(factor + 1.0) < 1e-4 else f"{factor:.4g}·"
+
+
+def along_axes(evidence: Evidence, found: Samples, cotangent: Vector) -> Iterator[str]:
+    """A term that is an array at hand times something that is the same along axes: a sum or a mean over these."""
+    telling = found.take(found.telling)
+    places = evidence.positions(telling.columns)
+    if not np.isfinite(telling.claim).all() or not len(places) or len(telling) < _LEFT + 2:
+        return
+    lines = _Lines(places, telling.truth - telling.claim, telling.bar)
+    inside = telling.columns - evidence.input.start
+    factors = [("", np.ones(len(inside))), *((name, array[inside]) for name, array in base_arrays(evidence))]
+    for name, array in factors:
+        yield from (_same_along(name, axes, lines) for axes in _sets(len(places)) if lines.fit((axes, array)))
+    x = evidence.problem.point[evidence.input.slice][inside]
+    own = called(evidence.input, "x")
+    for axes in _sets(len(places)):
+        if lines.fit((axes, np.ones(len(x))), (axes, x)):
+            term = f"({own} - its mean)·(a sum or a mean along {_named(axes)})"
+            yield f"as if the term {term} were missing: numeric - analytic is a·{own} + b there"
+    for name, array in factors:
+        for first, second in itertools.combinations(range(len(places)), 2):
+            if lines.fit(((first,), array), ((second,), array)):
+                term = f"{name}·(a sum)" if name else "a sum"
+                yield (
+                    f"numeric - analytic is {term} along axis {first} and one along axis {second}: a reduction over "
+                    f"the wrong one of axes {first} and {second}"
+                )
+
+
+@dataclass(frozen=True, slots=True)
+class _Lines:
+    """What is missing at sampled places, to be explained by what is the same along lines."""
+
+    places: Sequence[Indices]
+    missing: Vector
+    bar: Vector
+
+    def fit(self, *parts: tuple[tuple[int, ...], Vector]) -> bool:
+        """Whether each part, values times something that is the same along its axes, add up to what is missing."""
+        design = np.concatenate([_groups(self.places, axes, values) for axes, values in parts], axis=1)
+        return _fits(design, self.missing, self.bar)
+
+
+def _sets(count: int) -> Iterator[tuple[int, ...]]:
+    """Sets of axes, the largest first: what is the same along more of them says more."""
+    for size in range(count, 0, -1):
+        yield from itertools.combinations(range(count), size)
+
+
+def _groups(places: Sequence[Indices], axes: tuple[int, ...], values: Vector) -> Matrix:
+    """A column for each place along the other axes, with the values of its elements."""
+    rest = [place for axis, place in enumerate(places) if axis not in axes]
+    if not rest:
+        return values[:, None].copy()
+    _, which = np.unique(np.stack(rest, axis=1), axis=0, return_inverse=True)
+    which = which.reshape(-1)
+    design = np.zeros((len(values), int(which.max()) + 1))
+    design[np.arange(len(values)), which] = values
+    return design
+
+
+def _fits(design: Matrix, missing: Vector, bar: Vector) -> bool:
+    """Whether what is missing is a sum of the columns, with numbers left to tell, on lines of two elements or more."""
+    if not np.isfinite(design).all():
+        return False
+    given, left = solved(design, missing)
+    size = float(np.abs(missing).max())
+    if left < _LEFT or not size or left < len(missing) // 4:
+        return False
+    return bool((np.abs(missing - given) <= bar + _FIT * size).all())
+
+
+def _same_along(name: str, axes: tuple[int, ...], lines: _Lines) -> str:
+    along = "all axes" if len(axes) == len(lines.places) > 1 else _named(axes)
+    if not name:
+        return f"numeric - analytic is the same all along {along}: as if a mean or a sum over it were missing"
+    return f"as if the term {name}·(a mean or a sum along {along}) were missing"
+
+
+def _named(axes: tuple[int, ...]) -> str:
+    return f"axis {axes[0]}" if len(axes) == 1 else f"axes {' and '.join(map(str, axes))}"
+
+
+def same_claim(evidence: Evidence, found: Samples) -> Iterator[str]:
+    """The claim is the same all along an axis, and the truth is not."""
+    telling = found.take(found.telling)
+    places = evidence.positions(telling.columns)
+    if len(telling) < _LEFT + 2 or not np.isfinite(telling.claim).all() or not telling.claim.all():
+        return
+    ones = np.ones(len(telling))
+    for axes in _sets(len(places)):
+        design = _groups(places, axes, ones)
+        if _fits(design, telling.claim, telling.bar) and not _fits(design, telling.truth, telling.bar):
+            yield f"analytic is the same all along {_named(axes)}, numeric is not: summed or averaged over it"
+            return

@@ -1,0 +1,87 @@
+"""Wrong entries that need no ladder of their own: two looks at the same entries confirm one another.
+
+The every-entry strategy takes one step along each input. If a survey has measured the sum of a whole row along its
+direction, by other steps and with an error bar, and the row as screened gives the same sum, then its entries are as
+good as that agreement. Without a survey, a second and far finer step along the inputs in question does the same. So a
+wrong derivative is told without a ladder for each entry. Entries on a kink, and those of which the two looks do not
+agree, are left to the judge.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from gradproof.core.ladder import Estimate
+from gradproof.core.precision import CONFIDENCE, DOUBLE
+from gradproof.core.probe import Survey
+from gradproof.core.problem import Problem
+from gradproof.core.stencil import Stencil
+from gradproof.core.types import Indices, Matrix
+
+FINE = 25
+"""The rung of a fine step, which sees kinks that lie nearer than any step of a survey or of screening."""
+# How many times its fine step's slope a bend may be before it is taken for a kink.
+_BENT = 1e-3
+
+
+class Look(Protocol):
+    """A numerical Jacobian that can be relied on in places."""
+
+    def estimate(self, columns: Indices, outputs: Indices) -> Estimate:
+        """Some entries with error bars, a row for each column; infinite bars where nothing confirms them."""
+        ...
+
+
+def can_confirm(problem: Problem) -> bool:
+    """In low precision and in noise, one step says too little."""
+    return problem.coarsest_eps <= DOUBLE and problem.noise is None
+
+
+@dataclass(frozen=True, slots=True)
+class Surveyed:
+    """The numerical Jacobian by one fine step for each input, a row for each output, and a survey."""
+
+    values: Matrix
+    survey: Survey
+
+    def estimate(self, columns: Indices, outputs: Indices) -> Estimate:
+        """The error bar of an entry is what its row and the survey differ by."""
+        survey, stencil = self.survey, self.survey.stencil
+        fine = 2.0**-FINE * stencil.scale[columns]
+        with np.errstate(all="ignore"):
+            off = np.abs(self.values[outputs] @ survey.direction - survey.value[outputs])
+            row_bar = off + CONFIDENCE * survey.error[outputs]
+            row_bar[survey.bent[outputs] | ~np.isfinite(row_bar)] = np.inf
+            step = np.where(survey.direction[columns] != 0, np.abs(survey.direction[columns]), np.nan)
+            error = row_bar[None, :] / step[:, None] + stencil.noise[outputs][None, :] / fine[:, None]
+        return Estimate(self.values[np.ix_(outputs, columns)].T, _believed(stencil, columns, error), 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Repeated:
+    """The numerical Jacobian by one step for each input, and the means to take a finer one."""
+
+    values: Matrix
+    stencil: Stencil
+
+    def estimate(self, columns: Indices, outputs: Indices) -> Estimate:
+        """The error bar of an entry is what the two steps differ by."""
+        stencil, first = self.stencil, self.values[np.ix_(outputs, columns)].T
+        before = stencil.investigation.cost.evaluations
+        slopes, bends, step = stencil.finely(columns, FINE, outputs)
+        with np.errstate(all="ignore"):
+            floor = stencil.noise[outputs][None, :] / step[:, None]
+            error = np.abs(slopes - first) + 2.0 * floor
+            # at a kink the two sides differ by as much as the slope itself, however fine the step
+            error[bends > 8.0 * floor + _BENT * np.maximum(np.abs(slopes), np.abs(bends).max(initial=0.0))] = np.inf
+        spent = stencil.investigation.cost.evaluations - before
+        return Estimate(first, _believed(stencil, columns, error), spent)
+
+
+def _believed(stencil: Stencil, columns: Indices, error: Matrix) -> Matrix:
+    """Nothing is along coordinates that are far shorter than steps are."""
+    error[stencil.tiny[columns] | stencil.buried[columns]] = np.inf
+    return np.where(np.isnan(error), np.inf, error)

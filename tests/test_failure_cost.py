@@ -1,0 +1,109 @@
+"""What a failure costs, and how it is counted and told."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from functions import custom, numbers
+
+from gradproof import Status, Verdict, check
+
+PROBE, PICTURES = 8, 20
+LONG_STEP = 2
+"""One step that tells a function made of steps from a wrong derivative; of three inputs it is beyond twice torch's."""
+
+
+def spoiled(factor: float = 0.9) -> object:
+    def backward(s: tuple[torch.Tensor, ...], g: torch.Tensor) -> torch.Tensor:
+        (x,) = s
+        return g * x.cos() * x.sum() + factor * (g * x.sin()).sum()
+
+    return custom(lambda x: x.sin() * x.sum(), backward)
+
+
+@pytest.mark.parametrize("size", [3, 30, 75])
+def test_a_small_failure_takes_at_most_twice_what_torchs_slow_mode_takes(size: int) -> None:
+    report = check(spoiled(), numbers(size))
+    assert report.verdict is Verdict.FAIL
+    assert report.cost.evaluations <= 2 * (2 * size + 1) + (LONG_STEP if size == 3 else 0) + PICTURES
+
+
+@pytest.mark.parametrize("size", [76, 300, 2000])
+def test_a_larger_one_takes_at_most_150_beyond_the_probe(size: int) -> None:
+    report = check(spoiled(), numbers(size))
+    assert report.verdict is Verdict.FAIL
+    assert report.cost.evaluations <= PROBE + 150 + PICTURES
+
+
+def test_a_right_function_costs_what_the_probe_costs() -> None:
+    report = check(spoiled(1.0), numbers(300))
+    assert report.ok
+    assert report.cost.evaluations <= PROBE
+
+
+# words and numbers
+
+
+def test_a_complex_element_is_counted_once() -> None:
+    function = custom(lambda z: z * z, lambda s, g: 2 * s[0] * g)
+    finding = check(function, numbers(4, dtype=torch.complex128)).findings[0]
+    assert (finding.wrong, finding.total) == (4, 16)
+
+
+def test_both_modes_wrong_at_one_entry_are_one_finding() -> None:
+    function = custom(torch.sin, lambda s, g: 2 * s[0].cos() * g, lambda s, u: 2 * s[0].cos() * u)
+    report = check(function, numbers(5), modes=["reverse", "forward"])
+    jacobian = [finding for finding in report.findings if finding.property == "jacobian"]
+    assert len(jacobian) == 1
+    assert "in reverse and forward mode" in jacobian[0].headline
+
+
+def test_modes_that_are_wrong_otherwise_are_two_findings() -> None:
+    function = custom(torch.sin, lambda s, g: 2 * s[0].cos() * g, lambda s, u: 3 * s[0].cos() * u)
+    report = check(function, numbers(5), modes=["reverse", "forward"])
+    assert len([finding for finding in report.findings if finding.property == "jacobian"]) == 2
+
+
+def test_there_is_no_certificate_of_an_input_whose_entries_are_all_wrong() -> None:
+    report = check(spoiled(), numbers(5))
+    assert report.findings[0].wrong == report.findings[0].total
+    assert report.certificate is None
+    assert "certificate" not in str(report)
+
+
+def test_nan_is_no_ratio() -> None:
+    function = custom(lambda x: x * 0.0 + torch.arange(3.0, dtype=x.dtype), lambda s, g: g * torch.nan)
+    text = str(check(function, numbers(3)))
+    assert "nan ×" not in text
+    assert "0.0e+00" not in text
+
+
+def test_the_worst_is_said_to_be_the_worst_by_what() -> None:
+    assert "the worst, by difference / allowed:" in check(spoiled(), numbers(5)).findings[0].headline
+
+
+# budgets
+
+
+def test_evaluations_and_seconds_bound_the_work() -> None:
+    report = check(spoiled(), numbers(30), evaluations=5)
+    assert report.cost.evaluations <= 5
+    assert report.verdict is not Verdict.PASS
+    assert check(spoiled(1.0), numbers(30), evaluations=100, seconds=60.0).ok
+
+
+@pytest.mark.parametrize(
+    ("option", "name"),
+    [({"evaluations": 3}, "evaluations="), ({"budget": 3}, "budget="), ({"seconds": 1e-9}, "seconds=")],
+)
+def test_a_message_names_the_option_that_was_used(option: dict[str, float], name: str) -> None:
+    hints = [f.hint for f in check(spoiled(1.0), numbers(30), **option).findings if f.status is Status.INCONCLUSIVE]
+    assert hints
+    assert all(f"raise {name}" in hint for hint in hints)
+
+
+def test_two_forms_of_a_budget_are_one_too_many() -> None:
+    with pytest.raises(ValueError, match="budget= alone"):
+        check(spoiled(), numbers(3), budget=10, seconds=1.0)
+    with pytest.raises(ValueError, match="evaluations must be positive"):
+        check(spoiled(), numbers(3), evaluations=0)
