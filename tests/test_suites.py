@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -150,6 +151,9 @@ def test_the_command_writes_a_page_with_changes(tmp_path: Path) -> None:
     assert done.returncode == 1, done.stderr
     assert "FAIL" in done.stderr
     page = (tmp_path / "run.html").read_text()
-    assert page.count("<tr data-word=") == sum(EXPECTED.values())
-    assert page.index('data-word="FAIL"') < page.index('data-word="PASS"')
-    assert "<td>new</td>" in page
+    (data,) = re.findall(r'id="cases">(.*?)</script>', page)
+    rows = json.loads(data)
+    assert len(rows) == sum(EXPECTED.values())
+    assert [row[1] for row in rows[:3]] == ["FAIL", "FAIL", "RAISED"]
+    assert {row[3] for row in rows} == {"", "new"}
+    assert "element [" in rows[0][-1]

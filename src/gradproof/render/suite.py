@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from os import PathLike
@@ -14,6 +15,8 @@ from gradproof.results.suite import WORDS, Row, changes, summary
 
 _LATEST = 8
 """Cases that did not pass and are shown while the suite runs."""
+_WITHOUT_SCRIPT = 300
+"""Cases that are listed where scripts do not run."""
 _DETAILS = 4_000_000
 """Characters of details that a page holds; beyond, the JSON file has them."""
 
@@ -27,14 +30,12 @@ def page(rows: Sequence[Row], before: Mapping[str, Row] | None = None) -> str:
     """The page of a suite, the worst cases first."""
     ordered = sorted(rows, key=lambda row: (row.rank, row.case))
     changed = {} if before is None else changes(rows, before)
-    left, shown = _DETAILS, dict[str, str]()
-    for row in ordered:
-        if row.detail and len(row.detail) <= left:
-            shown[row.case], left = row.detail, left - len(row.detail)
+    columns = ["case", "status", "cause", *(["change"] if before is not None else []), "seconds", "evaluations", "vjps"]
     return environment().get_template("suite.html.j2").render(
-        rows=ordered,
-        details=shown,
-        changes=changed,
+        columns=columns,
+        columns_json=_json(columns),
+        cases_json=_json([*_data(ordered, None if before is None else changed)]),
+        worst=[row for row in ordered if row.word != "PASS"][:_WITHOUT_SCRIPT],
         compared=before is not None,
         words=[word for word in WORDS if any(row.word == word for row in rows)],
         kinds=sorted({change.split()[0] for change in changed.values() if not change[0].isdigit()}),
@@ -44,6 +45,23 @@ def page(rows: Sequence[Row], before: Mapping[str, Row] | None = None) -> str:
         style=asset("style.css"),
         script=asset("suite.js"),
     )  # fmt: skip
+
+
+def _data(rows: Sequence[Row], changed: Mapping[str, str] | None) -> Iterator[list[Any]]:
+    """A list for each case: its columns, and last its details, as long as there is room for them."""
+    left = _DETAILS
+    for row in rows:
+        detail = row.detail if len(row.detail) <= left else ""
+        left -= len(detail)
+        change = [] if changed is None else [changed.get(row.case, "")]
+        yield [row.case, row.word, row.cause, *change, round(row.seconds, 4), row.evaluations, row.vjps, detail]
+
+
+def _json(value: Any) -> Any:
+    """Data inside of a page: nothing in it ends the element that holds it."""
+    from markupsafe import Markup
+
+    return Markup(json.dumps(value, separators=(",", ":")).replace("<", "\\u003c"))
 
 
 def watched(rows: Iterable[Row], total: int, done: Sequence[Row] = ()) -> Iterator[Row]:
