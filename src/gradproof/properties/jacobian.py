@@ -241,12 +241,12 @@ def _finding(entries: tuple[Entry, ...], judged: Judged, wrong: int, headline: s
     output, input_ = worst.output.block, worst.input.block
     total = (output.size // output.parts) * (input_.size // input_.parts)
     count = f"{'at least ' if judged.located else ''}{wrong} of {total} entries {_VERBS[worst.status]}"
-    worst_by = "the worst, by difference / allowed" if worst.status is Status.WRONG else "the worst"
+    by = ", by difference / allowed" if worst.status is Status.WRONG else ""
     return Finding(
         property="jacobian",
         mode=judged.mode,
         status=worst.status,
-        headline=f"{headline.format(output=output.label, input=input_.label)},\n  {count}; {worst_by}{where}:",
+        headline=f"{headline.format(output=output.label, input=input_.label)},\n  {count}; the worst{where}{by}:",
         entries=entries,
         wrong=wrong,
         total=total,
