@@ -1,0 +1,169 @@
+"""The ways in which a function is run, as data: a name, what it is, and the trials that ask it."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import shutil
+import types
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch.utils.checkpoint import checkpoint
+
+from gradproof.backends.torch.regimes import transforms
+from gradproof.backends.torch.regimes.answers import answer_by_backward
+from gradproof.backends.torch.regimes.comparing import Compared, Yardstick
+from gradproof.backends.torch.regimes.operators import opcheck
+from gradproof.backends.torch.regimes.regime import NotApplicableError, Regime
+from gradproof.backends.torch.regimes.subject import leaves_at
+
+_EVERY_SUBSET = 3
+"""Up to this many inputs, every subset of them is frozen in turn; of more, each alone and all but each."""
+_AUTOCAST_RTOL = 2.0**-5
+"""Of bfloat16, whose numbers are 2**-7 apart: a chain of a few operations loses two bits."""
+
+
+class Way(NamedTuple):
+    """A way of running a function. `trials` compares with eager mode, one variation after the other."""
+
+    name: str
+    what: str
+    trials: Callable[[Regime], Iterator[Compared]]
+
+
+def _frozen(regime: Regime) -> Iterator[Compared]:
+    labels = regime.subject.labels
+    if len(labels) == 1:
+        raise NotApplicableError("only one input needs a gradient")
+    for needed in _subsets(len(labels)):
+        flags = [k in needed for k in range(len(labels))]
+        frozen = ", ".join(label for label, flag in zip(labels, flags, strict=True) if not flag)
+        only = ", ".join(label for label, flag in zip(labels, flags, strict=True) if flag)
+        trial = f"only {only} needs a gradient" if len(needed) == 1 else f"{frozen} frozen"
+        got = regime.ask(regime.subject, leaves_at(regime.point, flags))
+        yield regime.yardstick.measure(trial, got, flags)
+
+
+def _subsets(count: int) -> Iterator[frozenset[int]]:
+    """Which inputs need a gradient: the fewest first."""
+    sizes = range(1, count) if count <= _EVERY_SUBSET else (1, count - 1)
+    for size in sizes:
+        yield from map(frozenset, itertools.combinations(range(count), size))
+
+
+def _checkpoint(regime: Regime) -> Iterator[Compared]:
+    def function(*leaves: torch.Tensor) -> Sequence[torch.Tensor]:
+        return _tuple(checkpoint(regime.subject, *leaves, use_reentrant=False))
+
+    yield regime.yardstick.measure("", regime.ask(function, leaves_at(regime.point)))
+
+
+def _checkpoint_reentrant(regime: Regime) -> Iterator[Compared]:
+    def function(*leaves: torch.Tensor) -> Sequence[torch.Tensor]:
+        return _tuple(checkpoint(regime.subject, *leaves, use_reentrant=True))
+
+    before = [(tensor, tensor.grad) for tensor in regime.around]
+    try:
+        for tensor, _ in before:
+            tensor.grad = None
+        got = regime.ask(function, leaves_at(regime.point), by=answer_by_backward)
+    finally:
+        for tensor, gradient in before:
+            tensor.grad = gradient
+    yield regime.yardstick.measure("", got)
+
+
+def _tuple(output: Any) -> Sequence[torch.Tensor]:
+    return (output,) if isinstance(output, torch.Tensor) else output
+
+
+def _autocast(regime: Regime) -> Iterator[Compared]:
+    """Forward under autocast, backward outside, as training does; float64 inputs are float32 here.
+
+    What bfloat16 may do to the result is measured: eager mode in its own precision, at the point and with the
+    cotangents rounded to bfloat16.
+    """
+    device = regime.point[0].device.type
+    rounded = [_rounded(leaf) for leaf in regime.point]
+    spread = [regime.eager(rounded), regime.eager(regime.point, [_rounded(v) for v in regime.cotangents])]
+    subject = regime.subject.in_single_precision()
+    single = [leaf.to(torch.float32) if leaf.dtype == torch.float64 else leaf for leaf in regime.point]
+    plain = regime.ask(subject, leaves_at(single))
+
+    def function(*leaves: torch.Tensor) -> Sequence[torch.Tensor]:
+        with torch.autocast(device, dtype=torch.bfloat16):
+            return subject(*leaves)
+
+    got = regime.ask(function, leaves_at(single))
+    yield Yardstick(plain, regime.subject.labels, rtol=_AUTOCAST_RTOL, dtypes=[torch.bfloat16], spread=spread).measure(
+        "", got
+    )
+    # the checked derivative has the last word: float32 may be wrong where float64 is right
+    checked = Yardstick(regime.truth, regime.subject.labels, spread, rtol=_AUTOCAST_RTOL, any_dtype=True)
+    yield checked.measure("against the checked derivative", got)
+
+
+def _rounded(tensor: torch.Tensor) -> torch.Tensor:
+    if not tensor.is_floating_point():
+        return tensor
+    return tensor.to(torch.bfloat16).to(tensor.dtype)
+
+
+def _compiled(backend: str) -> Callable[[Regime], Iterator[Compared]]:
+    def trials(regime: Regime) -> Iterator[Compared]:
+        options: Any = {"fallback_random": True} if backend == "inductor" else None  # eager's random numbers
+        if backend == "inductor" and regime.point[0].device.type == "cpu" and not _has_compiler():
+            raise NotApplicableError("no C++ compiler is here (CXX, g++, clang++)")
+        before = _graphs()
+        compiled: Any = torch.compile(_entry(regime.subject.function), backend=backend, dynamic=False, options=options)
+        function = regime.subject.calling(compiled)
+        yield regime.yardstick.measure("first call", regime.ask(function, leaves_at(regime.point)))
+        if before is not None and _graphs() == before:
+            raise NotApplicableError("nothing of it could be compiled: it falls back to eager mode as a whole")
+        for point, truth in regime.others[:1]:
+            at_other = Yardstick(truth, regime.subject.labels)
+            yield at_other.measure("called again with other values", regime.ask(function, leaves_at(point)))
+
+    return trials
+
+
+def _entry(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that calls this one, with code of its own: what is compiled is cached by code, and so not in theirs."""
+
+    def entry(*arguments: Any, **keywords: Any) -> Any:
+        return function(*arguments, **keywords)
+
+    code = entry.__code__.replace()
+    return types.FunctionType(code, entry.__globals__, entry.__name__, entry.__defaults__, entry.__closure__)
+
+
+def _graphs() -> int | None:
+    """How many graphs were compiled in this process; None where this version of torch does not tell."""
+    try:
+        from torch._dynamo.utils import counters
+
+        return int(counters["stats"]["unique_graphs"])
+    except (ImportError, KeyError, TypeError):
+        return None
+
+
+def _has_compiler() -> bool:
+    return any(shutil.which(name) for name in (os.environ.get("CXX", ""), "g++", "clang++", "cl") if name)
+
+
+WAYS: tuple[Way, ...] = (
+    Way("frozen", "some inputs need no gradient", _frozen),
+    Way("checkpoint", "activation checkpointing, use_reentrant=False", _checkpoint),
+    Way("checkpoint_reentrant", "activation checkpointing, use_reentrant=True", _checkpoint_reentrant),
+    Way("autocast", "forward under torch.autocast in bfloat16", _autocast),
+    Way("vjp", "torch.func.vjp", transforms.vjp),
+    Way("jvp", "torch.func.jvp", transforms.jvp),
+    Way("vmap", "torch.func.vmap, and vmap over vjp", transforms.vmap),
+    Way("jacrev", "torch.func.jacrev", transforms.jacrev),
+    Way("compile_aot_eager", 'torch.compile(backend="aot_eager")', _compiled("aot_eager")),
+    Way("compile_inductor", 'torch.compile(backend="inductor")', _compiled("inductor")),
+    Way("opcheck", "torch.library.opcheck of the custom operators it calls", opcheck),
+)
+"""In the order in which they are tried. Eager mode and its double backward are checked before, by `gradproof.check`."""
