@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import time
 import warnings
 from collections.abc import Callable, Generator, Iterable, Mapping
@@ -47,10 +49,11 @@ def regimes(
     with _unobserved(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of torch, about what it is asked to do here
         with regime_of(func, arguments, keywords, seed) as make:
-            eager = check(func, inputs, kwargs, seed=seed, budget=budget)
+            eager = check(func, inputs, kwargs, modes="reverse", seed=seed, budget=budget)
             rows = [_checked(EAGER, eager)]
             if DOUBLE in wanted:
-                rows.append(_twice(eager, lambda: check(func, inputs, kwargs, order=2, seed=seed, budget=budget)))
+                again = functools.partial(check, func, inputs, kwargs, modes="reverse", order=2, seed=seed)
+                rows.append(_twice(eager, lambda: again(budget=budget)))
             if _raised(eager) is None:
                 regime = make()
                 rows += [_row(way, regime) for way in WAYS if way.name in wanted]
@@ -136,13 +139,23 @@ def _row(way: Way, regime: Regime) -> RegimeRow:
         way=way.name,
         what=way.what,
         standing=Standing.DEPARTS if worst.departs else Standing.AGREES,
+        trial=worst.trial,
+        target=worst.target,
+        element=worst.element,
+        expected=worst.expected,
+        found=worst.found,
+        difference=worst.difference,
+        allowed=worst.allowed,
+        wrong=worst.wrong,
+        total=worst.total,
+        fault=worst.fault,
+        reason=worst.note,
         seconds=time.perf_counter() - begun,
-        **worst._asdict(),
     )
 
 
 def _replaced(row: RegimeRow, standing: Standing, **fields: Any) -> RegimeRow:
-    return RegimeRow(**{"way": row.way, "what": row.what, "seconds": row.seconds, **fields, "standing": standing})
+    return dataclasses.replace(row, standing=standing, **fields)
 
 
 def _raised(report: Report) -> Exception | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from typing import Any, cast
+from typing import Any
 
 from gradproof.render.json import dump_report, load_report
 from gradproof.results.regimes import RegimeRow, RegimesReport, Standing
@@ -63,8 +63,10 @@ def load_regimes(text: str) -> RegimesReport:
 
 
 def _loaded(row: Any) -> RegimeRow:
-    fields = cast(dict[str, Any], dict(row))
-    numbers = {name: None if fields[name] is None else float(fields[name]) for name in _NUMBERS}
-    element = fields["element"]
-    place = None if element is None else tuple(int(k) for k in element)
-    return RegimeRow(**{**fields, **numbers, "standing": Standing[fields["standing"]], "element": place})
+    fields: dict[str, Any] = dict(row)
+    for name in _NUMBERS:
+        fields[name] = None if fields[name] is None else float(fields[name])
+    element: Any = fields["element"]
+    fields["element"] = None if element is None else tuple(int(k) for k in element)
+    fields["standing"] = Standing[fields["standing"]]
+    return RegimeRow(**fields)

@@ -34,6 +34,8 @@ class Compared(NamedTuple):
     wrong: int = 0
     total: int = 0
     fault: str = ""
+    note: str = ""
+    """What a reader should know of how it was run."""
 
     @property
     def departs(self) -> bool:

@@ -25,7 +25,7 @@ class _Recorder(TorchFunctionMode):
         super().__init__()
         self.calls: dict[Any, tuple[Sequence[Any], Mapping[str, Any]]] = {}
 
-    def __torch_function__(  # noqa: PLW3201
+    def __torch_function__(
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
         operator = _overload(func)

@@ -70,7 +70,7 @@ def subject_of(call: Call) -> Subject:
 
 
 def moved(leaves: Sequence[torch.Tensor], generator: torch.Generator, *, evenly: bool) -> list[torch.Tensor]:
-    """Another point, a little closer to zero; `evenly`: all elements of a leaf by one factor, which keeps symmetries."""
+    """Another point, a little closer to zero; `evenly`: each leaf by one factor, which keeps symmetries."""
 
     def nearer(leaf: torch.Tensor) -> torch.Tensor:
         drawn = torch.rand(() if evenly else leaf.shape, generator=generator, dtype=torch.float64)

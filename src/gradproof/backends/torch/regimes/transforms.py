@@ -74,10 +74,8 @@ def _tangents(regime: Regime, directions: Point, tangents: Sequence[torch.Tensor
             yield Yardstick(regime.truth, ()).tensors("", target, tangent, value.detach())
             continue
         rows = _Rows(value, leaves, directions)
-        if rows.size > _ROWS:
-            asked = rows.suspects(_real(tangent), regime.generator) or [0]
-        else:
-            asked = list(range(rows.size))
+        few = rows.size <= _ROWS
+        asked = range(rows.size) if few else rows.suspects(_real(tangent), regime.generator) or [0]
         expected = _real(tangent).clone()
         for row in asked:
             expected[row] = rows.along(row)

@@ -17,7 +17,7 @@ from gradproof.backends.torch.regimes.answers import answer_by_backward
 from gradproof.backends.torch.regimes.comparing import Compared, Yardstick
 from gradproof.backends.torch.regimes.operators import opcheck
 from gradproof.backends.torch.regimes.regime import NotApplicableError, Regime
-from gradproof.backends.torch.regimes.subject import leaves_at
+from gradproof.backends.torch.regimes.subject import Subject, leaves_at
 
 _EVERY_SUBSET = 3
 """Up to this many inputs, every subset of them is frozen in turn; of more, each alone and all but each."""
@@ -113,24 +113,33 @@ def _rounded(tensor: torch.Tensor) -> torch.Tensor:
 
 def _compiled(backend: str) -> Callable[[Regime], Iterator[Compared]]:
     def trials(regime: Regime) -> Iterator[Compared]:
-        options: Any = {"fallback_random": True} if backend == "inductor" else None  # eager's random numbers
         if backend == "inductor" and regime.point[0].device.type == "cpu" and not _has_compiler():
             raise NotApplicableError("no C++ compiler is here (CXX, g++, clang++)")
-        before = _graphs()
-        compiled: Any = torch.compile(_entry(regime.subject.function), backend=backend, dynamic=False, options=options)
-        function = regime.subject.calling(compiled)
-        yield regime.yardstick.measure("first call", regime.ask(function, leaves_at(regime.point)))
-        if before is not None and _graphs() == before:
-            raise NotApplicableError("nothing of it could be compiled: it falls back to eager mode as a whole")
+        function, note = _compile(regime, backend, whole=True), ""
+        try:
+            got = regime.ask(function, leaves_at(regime.point))
+        except Exception as error:  # a break in the graph, or a failure that comes again
+            function, note = _compile(regime, backend, whole=False), f"in parts: {_first_line(error)}"
+            got = regime.ask(function, leaves_at(regime.point))
+        yield regime.yardstick.measure("first call", got)._replace(note=note)
         for point, truth in regime.others[:1]:
-            at_other = Yardstick(truth, regime.subject.labels)
-            yield at_other.measure("called again with other values", regime.ask(function, leaves_at(point)))
+            again = Yardstick(truth, regime.subject.labels)
+            got = regime.ask(function, leaves_at(point))
+            yield again.measure("called again with other values", got)._replace(note=note)
 
     return trials
 
 
+def _compile(regime: Regime, backend: str, *, whole: bool) -> Subject:
+    """The function, compiled; `whole`: as one graph, or not at all."""
+    options: Any = {"fallback_random": True} if backend == "inductor" else None  # to draw eager's random numbers
+    entry = _entry(regime.subject.function)
+    compiled: Any = torch.compile(entry, backend=backend, dynamic=False, fullgraph=whole, options=options)
+    return regime.subject.calling(compiled)
+
+
 def _entry(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function that calls this one, with code of its own: what is compiled is cached by code, and so not in theirs."""
+    """A function that calls this one, with code of its own: torch caches what it compiled by code, so not in theirs."""
 
     def entry(*arguments: Any, **keywords: Any) -> Any:
         return function(*arguments, **keywords)
@@ -139,14 +148,8 @@ def _entry(function: Callable[..., Any]) -> Callable[..., Any]:
     return types.FunctionType(code, entry.__globals__, entry.__name__, entry.__defaults__, entry.__closure__)
 
 
-def _graphs() -> int | None:
-    """How many graphs were compiled in this process; None where this version of torch does not tell."""
-    try:
-        from torch._dynamo.utils import counters
-
-        return int(counters["stats"]["unique_graphs"])
-    except (ImportError, KeyError, TypeError):
-        return None
+def _first_line(error: Exception) -> str:
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
 
 
 def _has_compiler() -> bool:
