@@ -9,13 +9,13 @@ from typing import NamedTuple
 import torch
 
 from gradproof.backends.torch.regimes.answers import Answer
-from gradproof.core.precision import reordered
+from gradproof.core.precision import MOST_ROUND_OFF, SUM_ROUND_OFF, reordered
 
 _SHARE_OF_LARGEST = 0.1
 """The part of what an element may be off by that each element of a tensor is granted for the largest one: sums that
 cancel are as inexact as their terms."""
 _OWN_SPREAD = 4.0
-"""How many times what eager mode itself varies by, from run to run or by rounding its inputs, is allowed."""
+"""How many times what eager mode itself varies by, from run to run or by rounding, is allowed."""
 
 
 class Compared(NamedTuple):
@@ -51,22 +51,22 @@ class Compared(NamedTuple):
 class Yardstick:
     """What eager mode answers, and by how much each of its numbers may be missed.
 
-    `eps` is the spacing of the numbers that both are computed in; None: that of each tensor's own dtype. `spread` are
-    other answers of eager mode to what is the same question, but for round-off. `dtypes` says what else an output may
-    be made of.
+    `spread` are other answers of eager mode to what is the same question, but for round-off. `rtol` is the relative
+    part of what is allowed; None: by each tensor's dtype. `dtypes` says what else an output may be made of.
     """
 
     def __init__(
         self,
         truth: Answer,
         labels: Sequence[str],
+        point: Sequence[torch.Tensor],
         spread: Sequence[Answer] = (),
         *,
         rtol: float | None = None,
         dtypes: Sequence[torch.dtype] = (),
         any_dtype: bool = False,
     ) -> None:
-        self.truth, self.labels = truth, labels
+        self.truth, self.labels, self._floors = truth, labels, floors(truth.gradients, point)
         self._spread, self._rtol, self._dtypes, self._any_dtype = spread, rtol, dtypes, any_dtype
 
     def measure(self, trial: str, got: Answer, needed: Sequence[bool] | None = None) -> Compared:
@@ -90,7 +90,7 @@ class Yardstick:
             if flag:
                 others = [each.gradients[k] for each in self._spread]
                 target = f"gradient of {self.labels[k]}"
-                yield self.tensors(trial, target, got.gradients[k], truth.gradients[k], others)
+                yield self.tensors(trial, target, got.gradients[k], truth.gradients[k], others, self._floors[k])
 
     def tensors(
         self,
@@ -99,8 +99,9 @@ class Yardstick:
         found: torch.Tensor | None,
         expected: torch.Tensor | None,
         others: Sequence[torch.Tensor | None] = (),
+        floor: float = 0.0,
     ) -> Compared:
-        """One tensor against another; none is one of zeros."""
+        """One tensor against another; none is one of zeros. `floor` is allowed in any case."""
         if found is None and expected is None:
             return Compared(trial, target)
         if found is None:
@@ -112,7 +113,7 @@ class Yardstick:
             return Compared(trial, target, fault=f"shape {tuple(found.shape)} in place of {tuple(expected.shape)}")
         if not self._any_dtype and found.dtype not in (expected.dtype, *self._dtypes):
             return Compared(trial, target, fault=f"{_name(found.dtype)} in place of {_name(expected.dtype)}")
-        return self._numbers(trial, target, found, expected, others)
+        return self._numbers(trial, target, found, expected, others, floor)
 
     def _numbers(
         self,
@@ -121,16 +122,19 @@ class Yardstick:
         found: torch.Tensor,
         expected: torch.Tensor,
         others: Sequence[torch.Tensor | None],
+        floor: float,
     ) -> Compared:
         if not expected.numel():
             return Compared(trial, target)
         got, true = _wide(found), _wide(expected)
         rtol = self._rtol if self._rtol is not None else _rtol_of(expected.dtype)
         sizes = true.abs().nan_to_num(0.0, 0.0, 0.0)
-        allowed = rtol * (sizes + _SHARE_OF_LARGEST * sizes.max())
+        allowed = rtol * (sizes + _SHARE_OF_LARGEST * sizes.max()) + floor
         for other in others:
             spread = (_wide(torch.zeros_like(expected) if other is None else other) - true).abs()
-            allowed = torch.maximum(allowed, _OWN_SPREAD * spread.nan_to_num(0.0, 0.0, 0.0) + allowed)
+            spread = spread.nan_to_num(0.0, 0.0, 0.0)
+            typical = spread.square().mean().sqrt()  # a single element may have been lucky
+            allowed = allowed + _OWN_SPREAD * torch.maximum(spread, typical)
         difference = (got - true).abs()
         alike = (got == true) | (got.isnan() & true.isnan())
         difference = torch.where(alike, 0.0, difference.nan_to_num(math.inf, math.inf))
@@ -141,8 +145,7 @@ class Yardstick:
             trial,
             target,
             place,
-            _number(true.reshape(-1)[worst], got.reshape(-1)[worst])[0],
-            _number(true.reshape(-1)[worst], got.reshape(-1)[worst])[1],
+            *_numbers(true.reshape(-1)[worst], got.reshape(-1)[worst]),
             float(difference.reshape(-1)[worst]),
             float(allowed.reshape(-1)[worst]),
             int((difference > allowed).sum()),
@@ -150,7 +153,29 @@ class Yardstick:
         )
 
 
-def _number(expected: torch.Tensor, found: torch.Tensor) -> tuple[float, float]:
+def floors(gradients: Sequence[torch.Tensor | None], point: Sequence[torch.Tensor]) -> list[float]:
+    """What round-off may make of a gradient that is zero, such as that of a bias in front of batch norm.
+
+    A gradient times its input is a change of the outputs, which can be compared: the largest of these, in units of each
+    input, has the round-off that all of them share.
+    """
+    reaches = [_largest(leaf) or 1.0 for leaf in point]
+    changes = [_largest(g) * reach for g, reach in zip(gradients, reaches, strict=True) if g is not None]
+    largest = max(changes, default=0.0)
+    return [round_off(leaf.dtype) * largest / reach for leaf, reach in zip(point, reaches, strict=True)]
+
+
+def round_off(dtype: torch.dtype) -> float:
+    """Relative to the largest of the numbers that a sum is made of."""
+    return min(SUM_ROUND_OFF * torch.finfo(dtype).eps, MOST_ROUND_OFF)
+
+
+def _largest(tensor: torch.Tensor) -> float:
+    wide = _wide(tensor).abs().nan_to_num(0.0, 0.0, 0.0)
+    return float(wide.max()) if wide.numel() else 0.0
+
+
+def _numbers(expected: torch.Tensor, found: torch.Tensor) -> tuple[float, float]:
     """Two numbers to print; of complex ones the parts that differ more."""
     if not expected.is_complex():
         return float(expected), float(found)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch.overrides import TorchFunctionMode
-from torch.utils import _pytree as pytree
 
 from gradproof.backends.torch.regimes.comparing import Compared
 from gradproof.backends.torch.regimes.regime import NotApplicableError, Regime
@@ -16,6 +15,9 @@ from gradproof.backends.torch.regimes.subject import leaves_at
 _OWN = frozenset({"aten", "prim", "prims", "profiler", "quantized", "inductor", "higher_order", "c10d", "debugprims"})
 """The namespaces of operators that come with torch."""
 _PASSED = "SUCCESS"
+# The types have no public names.
+_PACKET: Any = type(torch.ops.aten.add)
+_OVERLOAD: Any = type(torch.ops.aten.add.Tensor)
 
 
 class _Recorder(TorchFunctionMode):
@@ -23,26 +25,30 @@ class _Recorder(TorchFunctionMode):
 
     def __init__(self) -> None:
         super().__init__()
-        self.calls: dict[Any, tuple[Sequence[Any], Mapping[str, Any]]] = {}
+        self.calls: dict[Any, tuple[tuple[Any, ...], dict[str, Any]]] = {}
 
     def __torch_function__(
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
         operator = _overload(func)
         if operator is not None and operator.namespace not in _OWN and operator not in self.calls:
-            self.calls[operator] = pytree.tree_map(_copied, (tuple(args), dict(kwargs or {})))
+            named = {name: _copied(value) for name, value in (kwargs or {}).items()}
+            self.calls[operator] = tuple(map(_copied, args)), named
         return func(*args, **(kwargs or {}))
 
 
 def _overload(func: Any) -> Any:
     """The operator behind what was called; None where it is none."""
-    if isinstance(func, torch._ops.OpOverloadPacket):  # pyright: ignore[reportPrivateUsage]
+    if isinstance(func, _PACKET):
         names = func.overloads()
         return getattr(func, "default" if "default" in names else names[0])
-    return func if isinstance(func, torch._ops.OpOverload) else None  # pyright: ignore[reportPrivateUsage]
+    return func if isinstance(func, _OVERLOAD) else None
 
 
 def _copied(value: Any) -> Any:
+    """An argument of an operator, which may be a list of tensors."""
+    if isinstance(value, list | tuple):
+        return [_copied(part) for part in cast(Sequence[Any], value)]
     if not isinstance(value, torch.Tensor):
         return value
     return value.detach().clone().requires_grad_(value.requires_grad)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 
@@ -35,7 +36,11 @@ class Regime:
         """The leaves in which the graph ends: those of closures are among them, and `backward` would write to them."""
         self.cotangents = draw_cotangents(values, self.generator)
         self.truth, again = self.eager(self.point), self.eager(self.point)
-        self.yardstick = Yardstick(self.truth, subject.labels, [again])
+        self.yardstick = self.by(self.truth, [again])
+
+    def by(self, truth: Answer, spread: Sequence[Answer] = (), **options: Any) -> Yardstick:
+        """What measures by another answer of eager mode."""
+        return Yardstick(truth, self.subject.labels, self.point, spread, **options)
 
     def ask(
         self,

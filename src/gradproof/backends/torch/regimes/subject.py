@@ -62,10 +62,14 @@ def subject_of(call: Call) -> Subject:
     module: torch.nn.Module = call.function  # pyright: ignore[reportAssignmentType]
     names = {id(call.flat[p]): label for p, label in zip(call.differentiable(), labels, strict=True)}
 
-    def functional(parameters: dict[str, torch.Tensor], *arguments: Any, **keywords: Any) -> Any:
-        return torch.func.functional_call(module, parameters, arguments, keywords)
+    def functional(
+        parameters: dict[str, torch.Tensor], buffers: dict[str, torch.Tensor], *arguments: Any, **keywords: Any
+    ) -> Any:
+        copies = {name: buffer.clone() for name, buffer in buffers.items()}  # transforms do not let outer ones change
+        return torch.func.functional_call(module, {**parameters, **copies}, arguments, keywords)
 
-    plain = call_of(functional, (dict(module.named_parameters()), *call.arguments), call.keywords)
+    attached = dict(module.named_parameters()), dict(module.named_buffers())
+    plain = call_of(functional, (*attached, *call.arguments), call.keywords)
     return Subject(plain, [names[id(plain.flat[position])] for position in plain.differentiable()])
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from gradproof.backends.torch.regimes.answers import Answer, draw_cotangents, drawn_like
-from gradproof.backends.torch.regimes.comparing import Compared, Yardstick
+from gradproof.backends.torch.regimes.comparing import Compared, Yardstick, floors, round_off
 from gradproof.backends.torch.regimes.regime import NotApplicableError, Point, Regime
 from gradproof.backends.torch.regimes.subject import leaves_at
 from gradproof.core.precision import CONFIDENCE, reordered
@@ -27,10 +27,15 @@ def vjp(regime: Regime) -> Iterator[Compared]:
 
 def _pulled(regime: Regime, point: Sequence[torch.Tensor]) -> Answer:
     def act() -> tuple[torch.Tensor, ...]:
-        values, pull = torch.func.vjp(regime.connected, *point)
-        return *values, *pull(regime.connected_cotangents)
+        return _value_and_gradients(regime, point)
 
     return _split(regime, regime.run(act))
+
+
+def _value_and_gradients(regime: Regime, leaves: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
+    made: Any = torch.func.vjp(regime.connected, *leaves)
+    values, pull = made
+    return *values, *pull(regime.connected_cotangents)
 
 
 def _split(regime: Regime, tensors: Sequence[torch.Tensor]) -> Answer:
@@ -44,7 +49,7 @@ def _connected(regime: Regime, truth: Answer | None = None) -> Yardstick:
     """What eager mode answers, without the outputs that have no graph."""
     truth = regime.truth if truth is None else truth
     values = tuple(value for value, has in zip(truth.values, regime.truth.connected, strict=True) if has)
-    return Yardstick(Answer(values, (True,) * len(values), truth.gradients), regime.subject.labels)
+    return regime.by(Answer(values, (True,) * len(values), truth.gradients))
 
 
 def jvp(regime: Regime) -> Iterator[Compared]:
@@ -55,7 +60,8 @@ def jvp(regime: Regime) -> Iterator[Compared]:
     directions = [drawn_like(leaf, regime.generator) for leaf in regime.point]
 
     def act() -> tuple[torch.Tensor, ...]:
-        values, tangents = torch.func.jvp(regime.connected, tuple(regime.point), tuple(directions))
+        pushed: Any = torch.func.jvp(regime.connected, tuple(regime.point), tuple(directions))
+        values, tangents = pushed
         return *values, *tangents
 
     found = regime.run(act)
@@ -71,7 +77,7 @@ def _tangents(regime: Regime, directions: Point, tangents: Sequence[torch.Tensor
     for k, (value, tangent) in enumerate(zip(values, tangents, strict=True)):
         target = f"tangent of output {[i for i, has in enumerate(regime.truth.connected) if has][k]}"
         if tangent.shape != value.shape or tangent.dtype != value.dtype:
-            yield Yardstick(regime.truth, ()).tensors("", target, tangent, value.detach())
+            yield regime.yardstick.tensors("", target, tangent, value.detach())
             continue
         rows = _Rows(value, leaves, directions)
         few = rows.size <= _ROWS
@@ -81,7 +87,8 @@ def _tangents(regime: Regime, directions: Point, tangents: Sequence[torch.Tensor
             expected[row] = rows.along(row)
         shown = torch.view_as_complex(expected.reshape(*value.shape, 2)) if value.is_complex() else expected
         shown = shown.reshape(value.shape).to(value.dtype)
-        yield Yardstick(regime.truth, ()).tensors("", target, tangent, shown)
+        floor = round_off(value.dtype) * float(value.detach().abs().max())
+        yield regime.yardstick.tensors("", target, tangent, shown, floor=floor)
 
 
 class _Rows:
@@ -103,7 +110,7 @@ class _Rows:
             cotangent = torch.view_as_complex(real.reshape(*self._value.shape, 2).contiguous())
         else:
             cotangent = real.reshape(self._value.shape)
-        gradients = torch.autograd.grad(
+        gradients: Any = torch.autograd.grad(
             self._value, self._leaves, cotangent.to(self._value.dtype), retain_graph=True, allow_unused=True
         )
         return sum(
@@ -154,11 +161,17 @@ def jacrev(regime: Regime) -> Iterator[Compared]:
     found = regime.run(lambda: torch.func.jacrev(vector, argnums=every)(*regime.point))
     leaves = leaves_at(regime.point)
     (flat,) = regime.run(lambda: (vector(*leaves),))
-    rows = [torch.autograd.grad(flat[k], leaves, retain_graph=True, allow_unused=True) for k in range(len(flat))]
-    for k, (label, leaf) in enumerate(zip(regime.subject.labels, leaves, strict=True)):
-        expected = torch.stack([torch.zeros_like(leaf) if row[k] is None else row[k] for row in rows])
-        trial = "" if mixing is None else f"{_ROWS} mixtures of the {size} outputs"
-        yield Yardstick(regime.truth, ()).tensors(trial, f"Jacobian with respect to {label}", found[k], expected)
+    rows: list[tuple[torch.Tensor | None, ...]] = [
+        torch.autograd.grad(flat[k], leaves, retain_graph=True, allow_unused=True) for k in range(len(flat))
+    ]
+    trial = "" if mixing is None else f"{_ROWS} mixtures of the {size} outputs"
+    expected = [
+        torch.stack([torch.zeros_like(leaf) if (part := row[k]) is None else part for row in rows])
+        for k, leaf in enumerate(leaves)
+    ]
+    for k, floor in enumerate(floors(expected, regime.point)):
+        target = f"Jacobian with respect to {regime.subject.labels[k]}"
+        yield regime.yardstick.tensors(trial, target, found[k], expected[k], floor=floor)
 
 
 def vmap(regime: Regime) -> Iterator[Compared]:
@@ -192,7 +205,7 @@ def _batched(regime: Regime, points: Sequence[Point], trial: str, dims: Sequence
     got = regime.ask(mapped, leaves_at(given), [torch.stack(each) for each in zip(*cotangents, strict=True)])
     values = tuple(torch.stack(each) for each in zip(*(truth.values for truth in truths), strict=True))
     expected = Answer(values, truths[0].connected, tuple(_gathered(truths, k, dim) for k, dim in enumerate(dims)))
-    return Yardstick(expected, regime.subject.labels).measure(trial, got)
+    return regime.by(expected).measure(trial, got)
 
 
 def _gathered(truths: Sequence[Answer], k: int, dim: int | None) -> torch.Tensor | None:
@@ -208,8 +221,7 @@ def _samples(regime: Regime, points: Sequence[Point]) -> Compared:
     truths = [regime.eager(point) for point in points]
 
     def sample(*leaves: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        values, pull = torch.func.vjp(regime.connected, *leaves)
-        return *values, *pull(regime.connected_cotangents)
+        return _value_and_gradients(regime, leaves)
 
     stacked = [torch.stack(each) for each in zip(*points, strict=True)]
     found = regime.run(lambda: torch.func.vmap(sample, randomness="same")(*stacked))

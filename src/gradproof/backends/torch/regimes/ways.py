@@ -14,9 +14,10 @@ from torch.utils.checkpoint import checkpoint
 
 from gradproof.backends.torch.regimes import transforms
 from gradproof.backends.torch.regimes.answers import answer_by_backward
-from gradproof.backends.torch.regimes.comparing import Compared, Yardstick
+from gradproof.backends.torch.regimes.comparing import Compared
 from gradproof.backends.torch.regimes.operators import opcheck
 from gradproof.backends.torch.regimes.regime import NotApplicableError, Regime
+from gradproof.backends.torch.regimes.rounding import Rounding, rounded
 from gradproof.backends.torch.regimes.subject import Subject, leaves_at
 
 _EVERY_SUBSET = 3
@@ -82,12 +83,14 @@ def _tuple(output: Any) -> Sequence[torch.Tensor]:
 def _autocast(regime: Regime) -> Iterator[Compared]:
     """Forward under autocast, backward outside, as training does; float64 inputs are float32 here.
 
-    What bfloat16 may do to the result is measured: eager mode in its own precision, at the point and with the
-    cotangents rounded to bfloat16.
+    What bfloat16 may do to the result is measured: eager mode in its own precision, at the point rounded to bfloat16,
+    and with every number that it computes rounded so.
     """
     device = regime.point[0].device.type
-    rounded = [_rounded(leaf) for leaf in regime.point]
-    spread = [regime.eager(rounded), regime.eager(regime.point, [_rounded(v) for v in regime.cotangents])]
+    point, cotangents = list(map(rounded, regime.point)), list(map(rounded, regime.cotangents))
+    spread = [regime.eager(point, cotangents)]
+    with Rounding():
+        spread.append(regime.eager(point, cotangents))
     subject = regime.subject.in_single_precision()
     single = [leaf.to(torch.float32) if leaf.dtype == torch.float64 else leaf for leaf in regime.point]
     plain = regime.ask(subject, leaves_at(single))
@@ -97,18 +100,11 @@ def _autocast(regime: Regime) -> Iterator[Compared]:
             return subject(*leaves)
 
     got = regime.ask(function, leaves_at(single))
-    yield Yardstick(plain, regime.subject.labels, rtol=_AUTOCAST_RTOL, dtypes=[torch.bfloat16], spread=spread).measure(
-        "", got
-    )
+    by_single = regime.by(plain, spread, rtol=_AUTOCAST_RTOL, dtypes=[torch.bfloat16])
+    yield by_single.measure("", got)
     # the checked derivative has the last word: float32 may be wrong where float64 is right
-    checked = Yardstick(regime.truth, regime.subject.labels, spread, rtol=_AUTOCAST_RTOL, any_dtype=True)
+    checked = regime.by(regime.truth, spread, rtol=_AUTOCAST_RTOL, any_dtype=True)
     yield checked.measure("against the checked derivative", got)
-
-
-def _rounded(tensor: torch.Tensor) -> torch.Tensor:
-    if not tensor.is_floating_point():
-        return tensor
-    return tensor.to(torch.bfloat16).to(tensor.dtype)
 
 
 def _compiled(backend: str) -> Callable[[Regime], Iterator[Compared]]:
@@ -123,9 +119,8 @@ def _compiled(backend: str) -> Callable[[Regime], Iterator[Compared]]:
             got = regime.ask(function, leaves_at(regime.point))
         yield regime.yardstick.measure("first call", got)._replace(note=note)
         for point, truth in regime.others[:1]:
-            again = Yardstick(truth, regime.subject.labels)
             got = regime.ask(function, leaves_at(point))
-            yield again.measure("called again with other values", got)._replace(note=note)
+            yield regime.by(truth).measure("called again with other values", got)._replace(note=note)
 
     return trials
 
