@@ -42,8 +42,9 @@ def regimes(
     """See `gradproof.torch.regimes`."""
     if not callable(func):
         raise TypeError(f"regimes expects a function or a module first, got {func!r}")
-    wanted = NAMES if ways is None else _known(ways, "ways")
-    allowed = _known(allow, "allow")
+    wanted, allowed = NAMES if ways is None else _known(ways, "ways"), _known(allow, "allow")
+    if EAGER in allowed:
+        raise ValueError(f"{EAGER!r} cannot be allowed to fail: it is what every other way is compared with")
     begun = time.perf_counter()
     arguments, keywords = as_arguments(inputs), dict(kwargs or {})
     with _unobserved(), warnings.catch_warnings():
@@ -54,9 +55,12 @@ def regimes(
             if DOUBLE in wanted:
                 again = functools.partial(check, func, inputs, kwargs, modes="reverse", order=2, seed=seed)
                 rows.append(_twice(eager, lambda: again(budget=budget)))
+            chosen = [way for way in WAYS if way.name in wanted]
             if _raised(eager) is None:
                 regime = make()
-                rows += [_row(way, regime) for way in WAYS if way.name in wanted]
+                rows += [_row(way, regime) for way in chosen]
+            else:
+                rows += [_unasked(way) for way in chosen]
     return RegimesReport(
         subject=name_of(func),
         eager=eager,
@@ -152,6 +156,11 @@ def _row(way: Way, regime: Regime) -> RegimeRow:
         reason=worst.note,
         seconds=time.perf_counter() - begun,
     )
+
+
+def _unasked(way: Way) -> RegimeRow:
+    reason = "eager mode raises"
+    return RegimeRow(way=way.name, what=way.what, standing=Standing.NOT_APPLICABLE, reason=reason)
 
 
 def _replaced(row: RegimeRow, standing: Standing, **fields: Any) -> RegimeRow:

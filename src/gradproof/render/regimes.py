@@ -57,8 +57,8 @@ def one_line(report: RegimesReport) -> str:
 
 def meaning(report: RegimesReport) -> str:
     """The verdict in words."""
-    if report.first is not None and report.first.way == "eager":
-        return "the derivative itself is wrong, before any other way is looked at"
+    if report.eager.verdict is Verdict.FAIL:
+        return "the derivative itself is wrong or cannot be computed, before any other way is looked at"
     return _MEANINGS[report.verdict]
 
 

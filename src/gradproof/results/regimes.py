@@ -92,7 +92,7 @@ class RegimesReport:
 
     @property
     def verdict(self) -> Verdict:
-        if self.first is not None:
+        if self.first is not None or self.eager.verdict is Verdict.FAIL:
             return Verdict.FAIL
         return Verdict.INCONCLUSIVE if self.unsettled else Verdict.PASS
 
