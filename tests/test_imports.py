@@ -119,7 +119,8 @@ ALLOWED = {
     "distributed.py": {"core", "results", "properties", "backends", "engine"},
     "names.py": set(),
     "api.py": {"core", "results", "properties", "backends", "engine", "names", "workers"},
-    "torch.py": {"core", "results", "properties", "backends", "engine", "names"},
+    "regimes.py": {"core", "results", "backends", "engine", "api"},
+    "torch.py": {"core", "results", "properties", "backends", "engine", "names", "regimes"},
     "sweeps.py": {"core", "results", "backends", "engine", "api", "torch"},
     "targets.py": {"results"},
     "running.py": {"results", "render", "api", "targets"},
@@ -130,7 +131,7 @@ ALLOWED = {
     "testing": {"results", "render", "backends", "engine", "torch", "testing"},
     "gradproof_pytest.py": {"__init__", "render", "testing"},
 }
-LAZY = {"results/report.py": {"render"}, "results/sweep.py": {"render"}}
+LAZY = {"results/report.py": {"render"}, "results/sweep.py": {"render"}, "results/regimes.py": {"render"}}
 """A Report renders itself, but the renderings are loaded only when they are asked for."""
 
 

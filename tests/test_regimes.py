@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -357,3 +358,15 @@ def test_the_checks_inside_are_no_checks_of_a_test_run() -> None:
 def test_the_names_are_those_of_the_ways() -> None:
     assert gradproof.regimes.NAMES[:2] == ("eager", "double_backward")
     assert len(set(NAMES)) == len(NAMES) == 13
+
+
+def test_the_page_shows_what_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    page = (Path(__file__).parents[1] / "docs" / "regimes.md").read_text(encoding="utf-8")
+    ((example, shown),) = re.findall(r"```python\n((?:(?!```).)*?)```\n\nprints\n\n```text\n(.*?)```", page, re.DOTALL)
+    exec(compile(example, "regimes.md", "exec"), {})
+    assert re.sub(r"\d+\.\d+ s;", "… s;", capsys.readouterr().out) == shown
+
+
+def test_the_page_names_every_way() -> None:
+    page = (Path(__file__).parents[1] / "docs" / "regimes.md").read_text(encoding="utf-8")
+    assert all(f"`{name}`" in page for name in NAMES)

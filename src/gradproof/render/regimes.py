@@ -7,7 +7,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gradproof.render.folding import Line, Span
+from gradproof.render.folding import Line, Span, all_folded, folded
 from gradproof.render.html import asset, environment, require_html
 from gradproof.render.terminal import STYLES
 from gradproof.render.text import aligned, number, number_or_nan, printable
@@ -30,12 +30,14 @@ _STYLES = {
     Standing.NOT_APPLICABLE: "quiet",
 }
 _BY_WORD = {standing.word: style for standing, style in _STYLES.items()}
-HEADER = ("way", "", "where", "difference", "allowed", "elements", "in", "why")
+_FIELD = 19
+"""Where the text of a field begins: after its name."""
+HEADER = ("way", "standing", "where", "difference", "allowed", "elements", "in")
 
 
-def plain(report: RegimesReport) -> str:
-    """The lines without colour."""
-    return "\n".join("".join(span.text for span in line).rstrip() for line in lines(report))
+def plain(report: RegimesReport, columns: int | None = None) -> str:
+    """The lines without colour, folded to a number of columns if there is one."""
+    return "\n".join("".join(span.text for span in line).rstrip() for line in lines(report, columns))
 
 
 def coloured(report: RegimesReport) -> Text:
@@ -62,13 +64,24 @@ def meaning(report: RegimesReport) -> str:
     return _MEANINGS[report.verdict]
 
 
-def lines(report: RegimesReport) -> Iterator[Line]:
+def lines(report: RegimesReport, columns: int | None = None) -> Iterator[Line]:
     """The verdict, the first way that departs with its element and numbers, and the table of all ways."""
-    yield (Span(report.verdict.name, report.verdict.name), Span(f": {printable(report.subject)}, {meaning(report)}"))
+    verdict = Span(report.verdict.name, report.verdict.name)
+    yield from folded((verdict, Span(f": {printable(report.subject)}, {meaning(report)}")), columns, indent=2)
     if report.first is not None:
-        yield from _first(report.first)
+        yield from all_folded(_first(report.first), columns, indent=_FIELD)
     yield ()
-    yield from aligned(HEADER, map(cells, report.rows), lambda row, column: _BY_WORD[row[1]] if column == 1 else "")
+    style = lambda row, column: _BY_WORD[row[1]] if column == 1 else ""  # noqa: E731
+    yield from aligned(HEADER, map(cells, report.rows), style, columns)
+    yield from all_folded(_footer(report), columns, indent=2)
+
+
+def _footer(report: RegimesReport) -> Iterator[Line]:
+    told = reasons(report)
+    if told:
+        yield ()
+    for reason, rows in told.items():
+        yield Span(f"{', '.join(row.way for row in rows)}: ", "label"), Span(reason)
     yield ()
     if report.eager.not_covered:
         yield Span("not covered: ", "label"), Span(printable("; ".join(report.eager.not_covered)))
@@ -104,8 +117,16 @@ def cells(row: RegimeRow) -> tuple[str, ...]:
         number(row.allowed) if judged else "",
         elements,
         printable(row.trial) if row.standing is not Standing.AGREES else "",
-        printable(" ".join((row.fault or row.reason).split())),
     )
+
+
+def reasons(report: RegimesReport) -> dict[str, list[RegimeRow]]:
+    """What there is to say of ways in words, and of which; what holds of several is said once."""
+    found: dict[str, list[RegimeRow]] = {}
+    for row in report.rows:
+        if text := printable(" ".join((row.fault or row.reason).split())):
+            found.setdefault(text, []).append(row)
+    return found
 
 
 def write_html(path: str | PathLike[str], report: RegimesReport) -> None:
@@ -122,5 +143,6 @@ def page(report: RegimesReport) -> str:
         text=plain(report),
         header=HEADER,
         rows=[(row, cells(row)) for row in report.rows],
+        reasons=reasons(report),
         style=asset("style.css"),
     )  # fmt: skip

@@ -136,8 +136,9 @@ class RegimesReport:
 
     def __str__(self) -> str:
         from gradproof.render.regimes import plain
+        from gradproof.render.text import terminal_width
 
-        return plain(self)
+        return plain(self, terminal_width())
 
     def __repr__(self) -> str:
         from gradproof.render.regimes import one_line
