@@ -39,7 +39,18 @@ def regimes(
     budget: float | None = None,
     seed: int = 0,
 ) -> RegimesReport:
-    """See `gradproof.torch.regimes`."""
+    """One function, every way it is run: which departs from eager's checked derivative, by how much and where.
+
+    `gradproof.check` checks eager mode; every other way must give the same values and gradients: double backward,
+    frozen inputs, checkpointing, autocast, `torch.func`, `torch.compile`, `torch.library.opcheck`. `ways` chooses some
+    of them by name (`gradproof.regimes.NAMES`; eager always comes first), `allow` names those that need not run, and
+    `budget` bounds each check. A way that cannot run says why, and leaves the verdict INCONCLUSIVE if not allowed.
+
+    >>> import torch
+    >>> x = torch.rand(3, dtype=torch.float64, requires_grad=True)
+    >>> regimes(torch.sin, x, ways=["checkpoint", "vmap"]).ok
+    True
+    """
     if not callable(func):
         raise TypeError(f"regimes expects a function or a module first, got {func!r}")
     wanted, allowed = NAMES if ways is None else _known(ways, "ways"), _known(allow, "allow")

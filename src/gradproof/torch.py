@@ -17,7 +17,6 @@ from typing import Any
 import torch
 from torch.autograd.gradcheck import GradcheckError as TorchGradcheckError
 
-from gradproof import regimes as _regimes
 from gradproof.backends import Session, as_arguments
 from gradproof.backends.notices import notify
 from gradproof.backends.torch import jacobians
@@ -31,8 +30,8 @@ from gradproof.core.status import Status
 from gradproof.engine import Request, conclude, examine, explain, name_of, observers
 from gradproof.names import PropertyName
 from gradproof.properties import DEFAULT, known_properties
+from gradproof.regimes import regimes
 from gradproof.results.finding import Finding
-from gradproof.results.regimes import RegimesReport
 from gradproof.results.report import Report
 
 __all__ = [
@@ -338,30 +337,6 @@ def compare(
     )
     with comparing_session(func, reference, as_arguments(inputs), dict(kwargs or {}), seed=seed) as session:
         return conclude(session, request, examine(session, request))
-
-
-def regimes(
-    func: Callable[..., Any],
-    inputs: Any,
-    kwargs: Mapping[str, Any] | None = None,
-    *,
-    ways: str | Iterable[str] | None = None,
-    allow: str | Iterable[str] = (),
-    budget: float | None = None,
-    seed: int = 0,
-) -> RegimesReport:
-    """One function, every way it is run: which departs from eager's checked derivative, by how much and where.
-
-    `gradproof.check` checks eager mode; every other way must give the same values and gradients: double backward,
-    frozen inputs, checkpointing, autocast, `torch.func`, `torch.compile`, `torch.library.opcheck`. `ways` chooses some
-    of them by name (`gradproof.regimes.NAMES`; eager always comes first), `allow` names those that need not run, and
-    `budget` bounds each check. A way that cannot run says why, and leaves the verdict INCONCLUSIVE if not allowed.
-
-    >>> x = torch.rand(3, dtype=torch.float64, requires_grad=True)
-    >>> regimes(torch.sin, x, ways=["checkpoint", "vmap"]).ok
-    True
-    """
-    return _regimes.regimes(func, inputs, kwargs, ways=ways, allow=allow, budget=budget, seed=seed)
 
 
 def get_numerical_jacobian(
