@@ -245,6 +245,19 @@ def test_right_functions_depart_in_no_way(name: str) -> None:
     assert refused == {"complex": {"jacrev"}, "a gradient of zero": {"vmap"}}.get(name, set()), str(report)
 
 
+def test_other_random_numbers_are_no_departure() -> None:
+    """`torch.func` draws the dropout of a transposed tensor in another order."""
+
+    def transposed(x: torch.Tensor) -> torch.Tensor:
+        return nn.functional.dropout(x.transpose(0, 1), 0.3) * 2
+
+    report = regimes(transposed, numbers(4, 8), ways=["checkpoint", *TRANSFORMS])
+    assert report.verdict is Verdict.INCONCLUSIVE, str(report)
+    assert report["checkpoint"].standing is Standing.AGREES
+    assert {row.way for row in report.unsettled} == {*TRANSFORMS}
+    assert all("draws random numbers" in report[way].reason for way in TRANSFORMS)
+
+
 def test_of_many_inputs_each_is_frozen_and_each_alone_needs_a_gradient() -> None:
     class Last(torch.autograd.Function):
         @staticmethod

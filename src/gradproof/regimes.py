@@ -25,6 +25,10 @@ EAGER, DOUBLE = "eager", "double_backward"
 NAMES = (EAGER, DOUBLE, *(way.name for way in WAYS))
 """All ways, in the order in which they are tried."""
 _WHAT = {EAGER: "as it is called, checked by gradproof.check", DOUBLE: "backward of the backward, checked at order=2"}
+_OTHER_DRAWS = (
+    "the function draws random numbers, and its outputs are others in this way: it may draw other numbers. Pass a "
+    "function that draws none, or in evaluation mode, to have it judged"
+)
 _REASON = 400
 """Characters of an exception's text in a table."""
 
@@ -150,6 +154,8 @@ def _row(way: Way, regime: Regime) -> RegimeRow:
             row, Standing.CANNOT_RUN, reason=_told(error), trial=agreed, seconds=time.perf_counter() - begun
         )
     worst = found[-1] if found[-1].departs else max(found, key=lambda compared: compared.excess)
+    if regime.draws and worst.other_values:
+        return _replaced(row, Standing.INCONCLUSIVE, reason=_OTHER_DRAWS, trial=worst.trial)
     return RegimeRow(
         way=way.name,
         what=way.what,

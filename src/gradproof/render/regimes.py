@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -71,9 +71,12 @@ def lines(report: RegimesReport, columns: int | None = None) -> Iterator[Line]:
     if report.first is not None:
         yield from all_folded(_first(report.first), columns, indent=_FIELD)
     yield ()
-    style = lambda row, column: _BY_WORD[row[1]] if column == 1 else ""  # noqa: E731
-    yield from aligned(HEADER, map(cells, report.rows), style, columns)
+    yield from aligned(HEADER, map(cells, report.rows), _style, columns)
     yield from all_folded(_footer(report), columns, indent=2)
+
+
+def _style(row: Sequence[str], column: int) -> str:
+    return _BY_WORD[row[1]] if column == 1 else ""
 
 
 def _footer(report: RegimesReport) -> Iterator[Line]:

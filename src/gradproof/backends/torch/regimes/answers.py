@@ -34,7 +34,7 @@ def answer_by_backward(
     asked = [(value, v) for value, v in zip(values, cotangents, strict=False) if value.requires_grad]
     if asked:
         torch.autograd.backward([value for value, _ in asked], [fitted(v, value) for value, v in asked])
-    return Answer(detached(values), graphs(values), tuple(leaf.grad for leaf in leaves))
+    return Answer(detached(values), graphs(values), tuple(dense(leaf.grad) for leaf in leaves))
 
 
 def pulled(
@@ -50,7 +50,12 @@ def pulled(
             [value for value, _ in asked], wanted, [fitted(v, value) for value, v in asked], allow_unused=True
         )
     )
-    return tuple(next(found) if leaf.requires_grad else None for leaf in leaves)
+    return tuple(dense(next(found)) if leaf.requires_grad else None for leaf in leaves)
+
+
+def dense(gradient: torch.Tensor | None) -> torch.Tensor | None:
+    """A gradient that may be sparse, as that of an embedding."""
+    return gradient if gradient is None or gradient.layout is torch.strided else gradient.to_dense()
 
 
 def draw_cotangents(values: Sequence[torch.Tensor], generator: torch.Generator) -> tuple[torch.Tensor, ...]:

@@ -36,6 +36,8 @@ class Compared(NamedTuple):
     fault: str = ""
     note: str = ""
     """What a reader should know of how it was run."""
+    other_values: bool = False
+    """Whether numbers of the outputs depart, not only derivatives."""
 
     @property
     def departs(self) -> bool:
@@ -72,7 +74,8 @@ class Yardstick:
     def measure(self, trial: str, got: Answer, needed: Sequence[bool] | None = None) -> Compared:
         """The worst departure in a trial; values come first, then the gradients of the leaves that need one."""
         found = list(self._all(trial, got, needed))
-        return max(found, key=lambda each: each.excess)
+        other_values = any(each.departs and each.target in _outputs(got) and not each.fault for each in found)
+        return max(found, key=lambda each: each.excess)._replace(other_values=other_values)
 
     def _all(self, trial: str, got: Answer, needed: Sequence[bool] | None) -> Iterator[Compared]:
         truth = self.truth
@@ -82,9 +85,9 @@ class Yardstick:
             return
         for k, (value, expected) in enumerate(zip(got.values, truth.values, strict=True)):
             others = [each.values[k] for each in self._spread]
-            yield self.tensors(trial, f"output {k}", value, expected, others)
+            yield self.tensors(trial, _output(k), value, expected, others)
             if needed is None and truth.connected[k] and not got.connected[k]:
-                yield Compared(trial, f"output {k}", fault="it has no graph: no gradient goes back from it")
+                yield Compared(trial, _output(k), fault="it has no graph: no gradient goes back from it")
         flags = [True] * len(truth.gradients) if needed is None else needed
         for k, flag in enumerate(flags):
             if flag:
@@ -151,6 +154,14 @@ class Yardstick:
             int((difference > allowed).sum()),
             expected.numel(),
         )
+
+
+def _output(k: int) -> str:
+    return f"output {k}"
+
+
+def _outputs(answer: Answer) -> set[str]:
+    return {_output(k) for k in range(len(answer.values))}
 
 
 def floors(gradients: Sequence[torch.Tensor | None], point: Sequence[torch.Tensor]) -> list[float]:

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from gradproof.backends.calls import Keeper
 from gradproof.backends.torch.closures import ends_of
 from gradproof.backends.torch.regimes.answers import Answer, Function, answer, draw_cotangents
 from gradproof.backends.torch.regimes.comparing import Yardstick
@@ -23,15 +24,17 @@ class NotApplicableError(Exception):
 class Regime:
     """Eager mode's answers to a function, and the means to ask it in another way from the same state."""
 
-    def __init__(self, subject: Subject, put_back: Callable[[], None], seed: int) -> None:
-        """`put_back` undoes what a run changed besides its outputs, random states included."""
-        self.subject, self._put_back, self.seed = subject, put_back, seed
+    def __init__(self, subject: Subject, keeper: Keeper, seed: int) -> None:
+        """`keeper` undoes what a run changed besides its outputs, random states included."""
+        self.subject, self._put_back, self.seed = subject, keeper.put_back, seed
         self.point = subject.point()
         self.generator = torch.Generator().manual_seed(seed)
         try:
             values = subject(*leaves_at(self.point))
         finally:
-            put_back()
+            keeper.put_back()
+        self.draws = keeper.draws
+        """Whether the function draws random numbers: another way may draw others."""
         self.around = ends_of([value for value in values if value.requires_grad], [])
         """The leaves in which the graph ends: those of closures are among them, and `backward` would write to them."""
         self.cotangents = draw_cotangents(values, self.generator)

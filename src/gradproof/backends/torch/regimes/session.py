@@ -35,6 +35,6 @@ def regime_of(
     with preserved(tensors):
         keeper = Keeper(func, call.flat, Generators())
         try:
-            yield lambda: Regime(subject_of(call), keeper.put_back, seed)
+            yield lambda: Regime(subject_of(call), keeper, seed)
         finally:
             keeper.close()

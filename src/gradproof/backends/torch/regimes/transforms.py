@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from gradproof.backends.torch.regimes.answers import Answer, draw_cotangents, drawn_like
+from gradproof.backends.torch.regimes.answers import Answer, dense, draw_cotangents, drawn_like
 from gradproof.backends.torch.regimes.comparing import Compared, Yardstick, floors, round_off
 from gradproof.backends.torch.regimes.regime import NotApplicableError, Point, Regime
 from gradproof.backends.torch.regimes.subject import leaves_at
@@ -115,7 +115,7 @@ class _Rows:
         )
         return sum(
             float((_real(g.detach()) * _real(u)).sum())
-            for g, u in zip(gradients, self._directions, strict=True)
+            for g, u in zip(map(dense, gradients), self._directions, strict=True)
             if g is not None
         )
 
@@ -157,21 +157,29 @@ def jacrev(regime: Regime) -> Iterator[Compared]:
         flat = torch.cat([part.reshape(-1) for part in parts])
         return flat if mixing is None else mixing.to(device=flat.device, dtype=flat.dtype) @ flat
 
+    def twice(*leaves: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        value = vector(*leaves)
+        return value, value.detach()
+
     every = tuple(range(len(regime.point)))
-    found = regime.run(lambda: torch.func.jacrev(vector, argnums=every)(*regime.point))
+    made: Any = torch.func.jacrev(twice, argnums=every, has_aux=True)
+    jacobian: Any
+    jacobian, value = regime.run(lambda: made(*regime.point))
     leaves = leaves_at(regime.point)
     (flat,) = regime.run(lambda: (vector(*leaves),))
-    rows: list[tuple[torch.Tensor | None, ...]] = [
+    compared = regime.yardstick.tensors("", "outputs", value, flat.detach())
+    yield compared._replace(other_values=compared.departs)
+    rows: list[Any] = [
         torch.autograd.grad(flat[k], leaves, retain_graph=True, allow_unused=True) for k in range(len(flat))
     ]
     trial = "" if mixing is None else f"{_ROWS} mixtures of the {size} outputs"
     expected = [
-        torch.stack([torch.zeros_like(leaf) if (part := row[k]) is None else part for row in rows])
+        torch.stack([torch.zeros_like(leaf) if (part := dense(row[k])) is None else part for row in rows])
         for k, leaf in enumerate(leaves)
     ]
     for k, floor in enumerate(floors(expected, regime.point)):
         target = f"Jacobian with respect to {regime.subject.labels[k]}"
-        yield regime.yardstick.tensors(trial, target, found[k], expected[k], floor=floor)
+        yield regime.yardstick.tensors(trial, target, jacobian[k], expected[k], floor=floor)
 
 
 def vmap(regime: Regime) -> Iterator[Compared]:
