@@ -113,7 +113,7 @@ def test_a_wrong_function_is_named_in_the_right_column(name: str) -> None:
     first = report.first
     assert first is not None
     assert first.way == next(way for way in NAMES if way in wrong.ways)
-    assert wrong.says in f"{first.trial} {first.place} {first.fault}"
+    assert wrong.says in f"{first.variation} {first.place} {first.fault}"
     assert f"first to depart  {first.way}" in str(report)
     if not first.fault:
         assert first.difference is not None
@@ -140,7 +140,7 @@ def test_without_setup_context_the_transforms_cannot_run_and_say_why() -> None:
 def test_a_wrong_fake_shape_is_named_by_opcheck_and_does_not_compile() -> None:
     report = regimes(functions.row_sums, numbers(4, 3), ways=["compile_aot_eager", "opcheck"])
     assert departing(report) == {"opcheck"}
-    assert "gradproof_regimes.row_sums" in report["opcheck"].trial
+    assert "gradproof_regimes.row_sums" in report["opcheck"].variation
     assert "test_faketensor" in report["opcheck"].fault
     assert report["compile_aot_eager"].standing is Standing.CANNOT_RUN
     assert "shape" in report["compile_aot_eager"].reason
@@ -271,7 +271,7 @@ def test_of_many_inputs_each_is_frozen_and_each_alone_needs_a_gradient() -> None
 
     row = regimes(Last.apply, tuple(numbers(2, seed=k) for k in range(4)), ways=["frozen"])["frozen"]
     assert row.departs
-    assert row.trial == "input 1 frozen"
+    assert row.variation == "input 1 frozen"
     assert "input 3" in row.target
 
 

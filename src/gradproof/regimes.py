@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import time
 import warnings
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -62,20 +62,13 @@ def regimes(
         raise ValueError(f"{EAGER!r} cannot be allowed to fail: it is what every other way is compared with")
     begun = time.perf_counter()
     arguments, keywords = as_arguments(inputs), dict(kwargs or {})
-    with _unobserved(), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of torch, about what it is asked to do here
-        with regime_of(func, arguments, keywords, seed) as make:
-            eager = check(func, inputs, kwargs, modes="reverse", seed=seed, budget=budget)
-            rows = [_checked(EAGER, eager)]
-            if DOUBLE in wanted:
-                again = functools.partial(check, func, inputs, kwargs, modes="reverse", order=2, seed=seed)
-                rows.append(_twice(eager, lambda: again(budget=budget)))
-            chosen = [way for way in WAYS if way.name in wanted]
-            if _raised(eager) is None:
-                regime = make()
-                rows += [_row(way, regime) for way in chosen]
-            else:
-                rows += [_unasked(way) for way in chosen]
+    once = functools.partial(check, func, inputs, kwargs, modes="reverse", seed=seed, budget=budget)
+    with _unobserved(), regime_of(func, arguments, keywords, seed) as make:
+        eager = once()
+        rows = [_checked(EAGER, eager)]
+        if DOUBLE in wanted:
+            rows.append(_twice(eager, functools.partial(once, order=2)))
+        rows += _compared([way for way in WAYS if way.name in wanted], None if _raised(eager) else make)
     return RegimesReport(
         subject=name_of(func),
         eager=eager,
@@ -84,6 +77,16 @@ def regimes(
         seconds=time.perf_counter() - begun,
         seed=seed,
     )
+
+
+def _compared(ways: Sequence[Way], make: Callable[[], Regime] | None) -> list[RegimeRow]:
+    """The rows of ways; without a regime none is asked."""
+    if make is None:
+        return [_unasked(way) for way in ways]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of torch, about what it is asked to do here
+        regime = make()
+        return [_row(way, regime) for way in ways]
 
 
 def _known(names: str | Iterable[str], option: str) -> tuple[str, ...]:
@@ -138,29 +141,29 @@ def _twice(eager: Report, check_twice: Callable[[], Report]) -> RegimeRow:
 
 
 def _row(way: Way, regime: Regime) -> RegimeRow:
-    """What a way comes to: its first trial that departs, or the worst of all that agree."""
+    """What a way comes to: its first variation that departs, or the worst of all that agree."""
     begun, found = time.perf_counter(), list[Compared]()
     row = RegimeRow(way=way.name, what=way.what, standing=Standing.AGREES)
     try:
-        for compared in way.trials(regime):
+        for compared in way.comparisons(regime):
             found.append(compared)
             if compared.departs:
                 break
     except NotApplicableError as error:
         return _replaced(row, Standing.NOT_APPLICABLE, reason=str(error), seconds=time.perf_counter() - begun)
     except Exception as error:
-        agreed = f"after {found[-1].trial}" if found and found[-1].trial else ""
+        agreed = f"after {found[-1].variation}" if found and found[-1].variation else ""
         return _replaced(
-            row, Standing.CANNOT_RUN, reason=_told(error), trial=agreed, seconds=time.perf_counter() - begun
+            row, Standing.CANNOT_RUN, reason=_told(error), variation=agreed, seconds=time.perf_counter() - begun
         )
     worst = found[-1] if found[-1].departs else max(found, key=lambda compared: compared.excess)
     if regime.draws and worst.other_values:
-        return _replaced(row, Standing.INCONCLUSIVE, reason=_OTHER_DRAWS, trial=worst.trial)
+        return _replaced(row, Standing.INCONCLUSIVE, reason=_OTHER_DRAWS, variation=worst.variation)
     return RegimeRow(
         way=way.name,
         what=way.what,
         standing=Standing.DEPARTS if worst.departs else Standing.AGREES,
-        trial=worst.trial,
+        variation=worst.variation,
         target=worst.target,
         element=worst.element,
         expected=worst.expected,

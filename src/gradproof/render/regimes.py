@@ -95,8 +95,8 @@ def _footer(report: RegimesReport) -> Iterator[Line]:
 
 def _first(row: RegimeRow) -> Iterator[Line]:
     yield Span("  first to depart  ", "label"), Span(row.way, "place"), Span(f"  ({printable(row.what)})")
-    if row.trial:
-        yield Span("  in               ", "label"), Span(printable(row.trial))
+    if row.variation:
+        yield Span("  in               ", "label"), Span(printable(row.variation))
     yield Span("  where            ", "label"), Span(printable(row.place), "place")
     if row.fault:
         yield Span("  what             ", "label"), Span(printable(row.fault), "cause")
@@ -119,7 +119,7 @@ def cells(row: RegimeRow) -> tuple[str, ...]:
         number(row.difference) if judged else "",
         number(row.allowed) if judged else "",
         elements,
-        printable(row.trial) if row.standing is not Standing.AGREES else "",
+        printable(row.variation) if row.standing is not Standing.AGREES else "",
     )
 
 

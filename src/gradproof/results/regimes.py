@@ -32,7 +32,7 @@ class Standing(enum.Enum):
 class RegimeRow:
     """One way of running the function, and the worst that was found in it.
 
-    `trial` is the variation of the way in which it was; `target` what was compared; `element` the place in it, where
+    `variation` says in which variation of the way; `target` what was compared; `element` the place in it, where
     `expected` was checked and `found` came out. `fault` says what has no number: another shape or dtype, a rule that is
     broken. `reason` says why the way could not be run. `wrong` of `total` elements of the target are off by
     more than is allowed there.
@@ -41,7 +41,7 @@ class RegimeRow:
     way: str
     what: str
     standing: Standing
-    trial: str = ""
+    variation: str = ""
     target: str = ""
     element: tuple[int, ...] | None = None
     expected: float | None = None

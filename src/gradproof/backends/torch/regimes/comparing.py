@@ -21,10 +21,10 @@ _OWN_SPREAD = 4.0
 class Compared(NamedTuple):
     """The worst of one comparison, or what makes it impossible: `fault` says it in words then.
 
-    `trial` names the variation of the way, `target` what was compared, `element` the place in it.
+    `variation` names the variation of the way, `target` what was compared, `element` the place in it.
     """
 
-    trial: str
+    variation: str
     target: str = ""
     element: tuple[int, ...] | None = None
     expected: float | None = None
@@ -71,33 +71,33 @@ class Yardstick:
         self.truth, self.labels, self._floors = truth, labels, floors(truth.gradients, point)
         self._spread, self._rtol, self._dtypes, self._any_dtype = spread, rtol, dtypes, any_dtype
 
-    def measure(self, trial: str, got: Answer, needed: Sequence[bool] | None = None) -> Compared:
-        """The worst departure in a trial; values come first, then the gradients of the leaves that need one."""
-        found = list(self._all(trial, got, needed))
+    def measure(self, variation: str, got: Answer, needed: Sequence[bool] | None = None) -> Compared:
+        """The worst departure in a variation; values come first, then the gradients of the leaves that need one."""
+        found = list(self._all(variation, got, needed))
         other_values = any(each.departs and each.target in _outputs(got) and not each.fault for each in found)
         return max(found, key=lambda each: each.excess)._replace(other_values=other_values)
 
-    def _all(self, trial: str, got: Answer, needed: Sequence[bool] | None) -> Iterator[Compared]:
+    def _all(self, variation: str, got: Answer, needed: Sequence[bool] | None) -> Iterator[Compared]:
         truth = self.truth
         if len(got.values) != len(truth.values):
             fault = f"it returns {len(got.values)} tensors in place of {len(truth.values)}"
-            yield Compared(trial, "outputs", fault=fault)
+            yield Compared(variation, "outputs", fault=fault)
             return
         for k, (value, expected) in enumerate(zip(got.values, truth.values, strict=True)):
             others = [each.values[k] for each in self._spread]
-            yield self.tensors(trial, _output(k), value, expected, others)
+            yield self.tensors(variation, _output(k), value, expected, others)
             if needed is None and truth.connected[k] and not got.connected[k]:
-                yield Compared(trial, _output(k), fault="it has no graph: no gradient goes back from it")
+                yield Compared(variation, _output(k), fault="it has no graph: no gradient goes back from it")
         flags = [True] * len(truth.gradients) if needed is None else needed
         for k, flag in enumerate(flags):
             if flag:
                 others = [each.gradients[k] for each in self._spread]
                 target = f"gradient of {self.labels[k]}"
-                yield self.tensors(trial, target, got.gradients[k], truth.gradients[k], others, self._floors[k])
+                yield self.tensors(variation, target, got.gradients[k], truth.gradients[k], others, self._floors[k])
 
     def tensors(
         self,
-        trial: str,
+        variation: str,
         target: str,
         found: torch.Tensor | None,
         expected: torch.Tensor | None,
@@ -106,21 +106,21 @@ class Yardstick:
     ) -> Compared:
         """One tensor against another; none is one of zeros. `floor` is allowed in any case."""
         if found is None and expected is None:
-            return Compared(trial, target)
+            return Compared(variation, target)
         if found is None:
             assert expected is not None
             found = torch.zeros_like(expected)
         if expected is None:
             expected = torch.zeros_like(found)
         if found.shape != expected.shape:
-            return Compared(trial, target, fault=f"shape {tuple(found.shape)} in place of {tuple(expected.shape)}")
+            return Compared(variation, target, fault=f"shape {tuple(found.shape)} in place of {tuple(expected.shape)}")
         if not self._any_dtype and found.dtype not in (expected.dtype, *self._dtypes):
-            return Compared(trial, target, fault=f"{_name(found.dtype)} in place of {_name(expected.dtype)}")
-        return self._numbers(trial, target, found, expected, others, floor)
+            return Compared(variation, target, fault=f"{_name(found.dtype)} in place of {_name(expected.dtype)}")
+        return self._numbers(variation, target, found, expected, others, floor)
 
     def _numbers(
         self,
-        trial: str,
+        variation: str,
         target: str,
         found: torch.Tensor,
         expected: torch.Tensor,
@@ -128,7 +128,7 @@ class Yardstick:
         floor: float,
     ) -> Compared:
         if not expected.numel():
-            return Compared(trial, target)
+            return Compared(variation, target)
         got, true = _wide(found), _wide(expected)
         rtol = self._rtol if self._rtol is not None else _rtol_of(expected.dtype)
         sizes = true.abs().nan_to_num(0.0, 0.0, 0.0)
@@ -145,7 +145,7 @@ class Yardstick:
         worst = int(excess.argmax())
         place = tuple(int(k) for k in torch.unravel_index(torch.tensor(worst), expected.shape))
         return Compared(
-            trial,
+            variation,
             target,
             place,
             *_numbers(true.reshape(-1)[worst], got.reshape(-1)[worst]),

@@ -172,14 +172,14 @@ def jacrev(regime: Regime) -> Iterator[Compared]:
     rows: list[Any] = [
         torch.autograd.grad(flat[k], leaves, retain_graph=True, allow_unused=True) for k in range(len(flat))
     ]
-    trial = "" if mixing is None else f"{_ROWS} mixtures of the {size} outputs"
+    variation = "" if mixing is None else f"{_ROWS} mixtures of the {size} outputs"
     expected = [
         torch.stack([torch.zeros_like(leaf) if (part := dense(row[k])) is None else part for row in rows])
         for k, leaf in enumerate(leaves)
     ]
     for k, floor in enumerate(floors(expected, regime.point)):
         target = f"Jacobian with respect to {regime.subject.labels[k]}"
-        yield regime.yardstick.tensors(trial, target, jacobian[k], expected[k], floor=floor)
+        yield regime.yardstick.tensors(variation, target, jacobian[k], expected[k], floor=floor)
 
 
 def vmap(regime: Regime) -> Iterator[Compared]:
@@ -201,7 +201,7 @@ def vmap(regime: Regime) -> Iterator[Compared]:
     yield _samples(regime, points)
 
 
-def _batched(regime: Regime, points: Sequence[Point], trial: str, dims: Sequence[int | None]) -> Compared:
+def _batched(regime: Regime, points: Sequence[Point], variation: str, dims: Sequence[int | None]) -> Compared:
     slices = [[point[k] if dim is not None else regime.point[k] for k, dim in enumerate(dims)] for point in points]
     cotangents = [draw_cotangents(regime.cotangents, regime.generator) for _ in slices]
     truths = [regime.eager(each, v) for each, v in zip(slices, cotangents, strict=True)]
@@ -213,7 +213,7 @@ def _batched(regime: Regime, points: Sequence[Point], trial: str, dims: Sequence
     got = regime.ask(mapped, leaves_at(given), [torch.stack(each) for each in zip(*cotangents, strict=True)])
     values = tuple(torch.stack(each) for each in zip(*(truth.values for truth in truths), strict=True))
     expected = Answer(values, truths[0].connected, tuple(_gathered(truths, k, dim) for k, dim in enumerate(dims)))
-    return regime.by(expected).measure(trial, got)
+    return regime.by(expected).measure(variation, got)
 
 
 def _gathered(truths: Sequence[Answer], k: int, dim: int | None) -> torch.Tensor | None:

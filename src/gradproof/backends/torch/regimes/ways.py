@@ -1,4 +1,4 @@
-"""The ways in which a function is run, as data: a name, what it is, and the trials that ask it."""
+"""The ways in which a function is run, as data: a name, what it is, and the comparisons that ask it."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _AUTOCAST_RTOL = 2.0**-5
 
 
 class Way(NamedTuple):
-    """A way of running a function. `trials` compares with eager mode, one variation after the other."""
+    """A way of running a function. `comparisons` compares with eager mode, one variation after the other."""
 
     name: str
     what: str
-    trials: Callable[[Regime], Iterator[Compared]]
+    comparisons: Callable[[Regime], Iterator[Compared]]
 
 
 def _frozen(regime: Regime) -> Iterator[Compared]:
@@ -42,9 +42,9 @@ def _frozen(regime: Regime) -> Iterator[Compared]:
         flags = [k in needed for k in range(len(labels))]
         frozen = ", ".join(label for label, flag in zip(labels, flags, strict=True) if not flag)
         only = ", ".join(label for label, flag in zip(labels, flags, strict=True) if flag)
-        trial = f"only {only} needs a gradient" if len(needed) == 1 else f"{frozen} frozen"
+        variation = f"only {only} needs a gradient" if len(needed) == 1 else f"{frozen} frozen"
         got = regime.ask(regime.subject, leaves_at(regime.point, flags))
-        yield regime.yardstick.measure(trial, got, flags)
+        yield regime.yardstick.measure(variation, got, flags)
 
 
 def _subsets(count: int) -> Iterator[frozenset[int]]:
@@ -108,7 +108,7 @@ def _autocast(regime: Regime) -> Iterator[Compared]:
 
 
 def _compiled(backend: str) -> Callable[[Regime], Iterator[Compared]]:
-    def trials(regime: Regime) -> Iterator[Compared]:
+    def comparisons(regime: Regime) -> Iterator[Compared]:
         if backend == "inductor" and regime.point[0].device.type == "cpu" and not _has_compiler():
             raise NotApplicableError("no C++ compiler is here (CXX, g++, clang++)")
         function, note = _compile(regime, backend, whole=True), ""
@@ -122,7 +122,7 @@ def _compiled(backend: str) -> Callable[[Regime], Iterator[Compared]]:
             got = regime.ask(function, leaves_at(point))
             yield regime.by(truth).measure("called again with other values", got)._replace(note=note)
 
-    return trials
+    return comparisons
 
 
 def _compile(regime: Regime, backend: str, *, whole: bool) -> Subject:
