@@ -120,6 +120,20 @@ class LossyUnderAutocast(Function):
         return 2 * grad * x
 
 
+class WrongCompiled(Function):
+    """Its backward has a branch for the compiler, which forgets a factor."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        ctx.save_for_backward(x)
+        return x * x
+
+    @staticmethod
+    def backward(ctx: Any, grad: Any) -> Any:
+        (x,) = ctx.saved_tensors
+        return grad * x if torch.compiler.is_compiling() else 2 * grad * x
+
+
 class WrongJvp(Product):
     """Its jvp forgets the second term, at the last element only."""
 

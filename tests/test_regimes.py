@@ -99,6 +99,9 @@ WRONG = {
     "hidden write": Wrong(
         functions.hidden_write, (numbers(4, 3),), {"compile_aot_eager", "opcheck"}, "first call output 0 at"
     ),
+    "compiled backward": Wrong(
+        functions.WrongCompiled.apply, (numbers(4, 3),), {"compile_aot_eager"}, "gradient of input 0 `x` at"
+    ),
     "stale number": Wrong(functions.stale, (numbers(4, 3),), {"compile_aot_eager"}, "called again with other values"),
 }
 

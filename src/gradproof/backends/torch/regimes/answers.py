@@ -75,9 +75,9 @@ def drawn_like(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor
 
 
 def fitted(cotangent: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
-    """A cotangent in the dtype of what came out; of another shape only as many numbers as both have, the rest ones.
+    """A cotangent in the dtype of what came out; ones where that has another shape.
 
-    Where a way returns another shape that is what departs; its gradients are of no interest any more.
+    Then the shape is what departs, and the gradients are of no interest any more.
     """
     if cotangent.shape != value.shape:
         return torch.ones_like(value)
@@ -85,8 +85,10 @@ def fitted(cotangent: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
 
 
 def detached(values: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
+    """Copies without a graph: an output may be a view of what is written to later."""
     return tuple(value.detach().clone() for value in values)
 
 
 def graphs(values: Sequence[torch.Tensor]) -> tuple[bool, ...]:
+    """Which of them have a graph."""
     return tuple(value.requires_grad for value in values)

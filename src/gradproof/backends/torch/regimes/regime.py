@@ -26,7 +26,7 @@ class Regime:
 
     def __init__(self, subject: Subject, keeper: Keeper, seed: int) -> None:
         """`keeper` undoes what a run changed besides its outputs, random states included."""
-        self.subject, self._put_back, self.seed = subject, keeper.put_back, seed
+        self.subject, self._put_back = subject, keeper.put_back
         self.point = subject.point()
         self.generator = torch.Generator().manual_seed(seed)
         try:
