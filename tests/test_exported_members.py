@@ -11,6 +11,8 @@ import pytest
 WARNINGS = "gradproof.backends.notices"
 """Where the warnings of several doors are defined; its function is nobody else's."""
 NAMES = ["gradproof", "gradproof.jax", "gradproof.scipy", "gradproof.torch"]
+PARTS = {"gradproof.torch": {"gradproof.torch", "gradproof.regimes", WARNINGS}}
+"""A door whose functions stand in several modules."""
 
 
 def defined(module: ModuleType) -> set[str]:
@@ -20,7 +22,11 @@ def defined(module: ModuleType) -> set[str]:
         for name, value in vars(module).items()
         if not name.startswith("_")
         and (inspect.isclass(value) or inspect.isfunction(value))
-        and (value.__module__ in (module.__name__, WARNINGS) if module.__name__ != "gradproof" else True)
+        and (
+            value.__module__ in PARTS.get(module.__name__, {module.__name__, WARNINGS})
+            if module.__name__ != "gradproof"
+            else True
+        )
         and name != "notify"
     }
 

@@ -120,8 +120,9 @@ ALLOWED = {
     "distributed.py": {"core", "results", "properties", "backends", "engine", "api"},
     "names.py": set(),
     "api.py": {"core", "results", "properties", "backends", "engine", "names", "workers"},
+    "regimes.py": {"core", "results", "backends", "engine", "api"},
     "audits.py": {"core", "results", "backends", "render", "engine", "api"},
-    "torch.py": {"core", "results", "properties", "backends", "engine", "names", "audits"},
+    "torch.py": {"core", "results", "properties", "backends", "engine", "names", "audits", "regimes"},
     "jax.py": {"core", "results", "properties", "backends", "engine"},
     "sweeps.py": {"core", "results", "backends", "engine", "api", "torch"},
     "targets.py": {"results"},
@@ -135,7 +136,11 @@ ALLOWED = {
     "testing": {"core", "results", "render", "backends", "engine", "torch", "testing"},
     "gradproof_pytest.py": {"__init__", "render", "results", "torch", "testing"},
 }
+<<<<<<< HEAD
 LAZY = {name: {"render"} for name in ("results/report.py", "results/sweep.py", "results/audit.py")}
+=======
+LAZY = {"results/report.py": {"render"}, "results/sweep.py": {"render"}, "results/regimes.py": {"render"}}
+>>>>>>> regimes
 """A Report renders itself, but the renderings are loaded only when they are asked for."""
 
 

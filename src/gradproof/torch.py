@@ -31,6 +31,7 @@ from gradproof.core.status import Status
 from gradproof.engine import Request, conclude, examine, explain, is_fatal, name_of, observers
 from gradproof.names import PropertyName
 from gradproof.properties import DEFAULT, known_properties
+from gradproof.regimes import regimes
 from gradproof.results.audit import AuditReport
 from gradproof.results.finding import Finding
 from gradproof.results.report import Report
@@ -47,6 +48,7 @@ __all__ = [
     "get_numerical_jacobian_wrt_specific_input",
     "gradcheck",
     "gradgradcheck",
+    "regimes",
 ]
 
 _DEFAULT_EPS = 1e-6
