@@ -15,7 +15,7 @@ import dataclasses
 import functools
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -42,6 +42,16 @@ from gradproof.results.report import Report, Spent
 
 observers: list[Callable[[Report], None]] = []
 """Called with every report; the pytest plugin collects them here."""
+
+
+@contextmanager
+def unobserved() -> Iterator[None]:
+    """While inside, reports are not shown to observers: those of a search are no news."""
+    kept, observers[:] = observers[:], []
+    try:
+        yield
+    finally:
+        observers[:] = kept
 
 
 _UNWATCHED = nullcontext()
