@@ -23,7 +23,7 @@ from gradproof.shrinking.search import OutOfBudget, Place, Search
 from gradproof.shrinking.sources import source_of
 
 # A smaller call may take so many evaluations, or as many as the first check did: one that needs more is rejected.
-_EVALUATIONS = 400
+_EVALUATIONS = 4000
 
 
 def shrink(

@@ -18,6 +18,8 @@ Same = Callable[[Shrinkable], Place | None]
 
 # Of at most so many axes of one size all selections are tried; of more, all of them, those in one position, and each.
 _FEW_AXES = 4
+# Sizes to which all axes are cut at once.
+_FEW_INDICES = (1, 2, 3, 4, 8)
 # Values are made simple one by one in arrays of at most so many elements.
 _FEW_ELEMENTS = 16
 _SIMPLE = (1.0, 0.5, 2.0, -1.0, -0.5, -2.0)
@@ -33,6 +35,7 @@ class Search:
     def __init__(self, call: Shrinkable, place: Place, same: Same) -> None:
         self.call, self._place, self._same = call, place, same
         self._rejected: set[object] = {call.key}
+        self._ranges = {array.position: _range(call.values(array.position)) for array in call.arrays() if array.kind != "other"}
         self.steps: list[str] = []
         self.complete = True
 
@@ -40,6 +43,7 @@ class Search:
         """All stages, each until it comes to an end; the budget may end it before."""
         try:
             self._any(((copy, "arrays of their own") for copy in self.call.copies()), note=False)
+            self._any(self._all_at_once())
             while self._shapes():
                 pass
             while self._values():
@@ -64,6 +68,26 @@ class Search:
 
     # shapes
 
+    def _all_at_once(self) -> Iterator[tuple[Shrinkable, str]]:
+        """Every axis cut to a few indices: where this is enough, no call of middling size is ever checked."""
+        arrays = self.call.arrays()
+        for new in _FEW_INDICES:
+            sizes = sorted({size for array in arrays for size in array.shape if size > new}, reverse=True)
+            starts = {size: self._starts(self._axes(size), size, new) for size in sizes}
+            for choice in range(max(map(len, starts.values()), default=0)):
+                cut = counted = self.call
+                for size in sizes:
+                    start = starts[size][min(choice, len(starts[size]) - 1)]
+                    cut = cut.cut({axis: range(start, start + new) for axis in self._axes(size)})
+                    counted = counted.cut({axis: range(start, start + new) for axis in self._axes(size)})
+                    counted = counted.counting(size, new) or counted
+                yield cut, f"all sizes to at most {new}"
+                yield counted, f"all sizes to at most {new}"
+
+    def _axes(self, size: int) -> dict[Axis, int]:
+        """The axes of one size."""
+        return {(array.position, k): 1 for array in self.call.arrays() for k, n in enumerate(array.shape) if n == size}
+
     def _shapes(self) -> bool:
         """One pass over the sizes, the largest first; whether it made anything smaller."""
         sizes = {size for array in self.call.arrays() for size in array.shape if size > 1}
@@ -76,7 +100,7 @@ class Search:
     def _groups(self, size: int) -> Iterator[dict[Axis, int]]:
         """Axes to be cut together, each with how many times `size` it has: those of one size, and multiples of it."""
         axes = [(array, k) for array in self.call.arrays() for k, n in enumerate(array.shape) if n == size]
-        equal = {(array.position, k): 1 for array, k in axes}
+        equal = self._axes(size)
         multiples = {
             (array.position, k): n // size
             for array in self.call.arrays()
@@ -144,7 +168,7 @@ class Search:
         values = self.call.values(position)
         if not values:
             return
-        low, high = min(values), max(values)
+        low, high = self._ranges[position]
         if array.kind == "integer":
             low, simple = min(low, 0.0), (0.0, 1.0)
         else:
@@ -178,6 +202,10 @@ class Search:
                 continue
             if array.tested:
                 self._any([(self.call.constant(array.position), f"argument {array.origin} a constant")])
+
+
+def _range(values: list[float]) -> tuple[float, float]:
+    return min(values, default=0.0), max(values, default=0.0)
 
 
 def _smaller(size: int) -> list[int]:

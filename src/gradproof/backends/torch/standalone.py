@@ -240,7 +240,7 @@ class _Parts:
         test = "def test_directional_derivative() -> None:\n" + textwrap.indent("\n".join(body), "    ")
         test = re.sub(r"[ ]+$", "", test, flags=re.M)
         parts = [f"{head}\n\n{imports}", code.strip("\n"), f"STEP = {self._step!r}", test]
-        return "\n\n".join(filter(None, parts)) + "\n"
+        return "\n\n\n".join(filter(None, parts)) + "\n"
 
     def _reverse(self) -> list[str]:
         unused = self._failure.property == "unused"
@@ -289,7 +289,7 @@ def _variables(call: TensorCall, tensors: Mapping[int, torch.Tensor]) -> dict[in
 
 
 def _title(subject: str, failure: Failure) -> str:
-    told = failure.headline.replace("\\", "\\\\").replace('"""', "'''")
+    told = failure.headline.partition("\n")[0].rstrip(", ").replace("\\", "\\\\").replace('"""', "'''")
     kind = "raises" if failure.raised else "is wrong"
     return f"The derivative of {subject} {kind}.\n\n{textwrap.fill(told, 100)}"
 
