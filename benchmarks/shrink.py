@@ -1,4 +1,4 @@
-"""Wrong functions of 10^3 to 10^5 elements, made small by `gradproof.shrink`; their files, run by pytest with torch alone.
+"""Wrong functions of 10^3 to 10^5 elements, made small by `gradproof.shrink`; their files are run with torch alone.
 
     python benchmarks/shrink.py [--no-pytest]
 

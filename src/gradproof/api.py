@@ -13,6 +13,7 @@ from gradproof.core.problem import Mode, NothingToCheckError, Problem
 from gradproof.engine import Request, conclude, examine, name_of
 from gradproof.names import ModeName, PropertyName, StrategyName
 from gradproof.properties import DEFAULT, PROPERTIES, known_properties
+from gradproof.results.repeat import call_line
 from gradproof.results.report import Report
 from gradproof.workers import Calling, Working, sendable
 
@@ -102,6 +103,23 @@ def check(
         precision=spacing_of(precision),
     )
     calling = Calling(func, arguments, keywords, _named_inputs(wrt), masked, intended)
+    said = {
+        "seed": seed,
+        "strategy": None if strategy == "auto" else strategy,
+        "modes": None if modes is None else [mode.value for mode in wanted],
+        "order": None if order == 1 else order,
+        "masked": masked or None,
+        "atol": atol,
+        "rtol": rtol,
+        "nondet_tol": nondet_tol or None,
+        "budget": budget,
+        "wrt": calling.wrt,
+        "properties": None if properties is None else sorted(names),
+        "allow": sorted(options.allow) or None,
+        "precision": precision,
+        "intended": intended,
+        **torch_names,
+    }
     text = None if executor is None else sendable(calling)
     made = backend.session(func, arguments, keywords, wrt=calling.wrt, masked=masked, intended=intended)
     with made as session:
@@ -114,6 +132,7 @@ def check(
             order=order,
             budget=budget,
             progress=True,
+            repeat=lambda: call_line("gradproof.check", name_of(func), keywords, said),
             fit=_require_coverage,
         )
         return conclude(session, request, examine(session, request))

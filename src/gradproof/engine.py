@@ -14,7 +14,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
@@ -45,7 +45,7 @@ observers: list[Callable[[Report], None]] = []
 
 
 @contextmanager
-def unobserved() -> Iterator[None]:
+def unobserved() -> Generator[None]:
     """While inside, reports are not shown to observers: those of a search are no news."""
     kept, observers[:] = observers[:], []
     try:
@@ -81,6 +81,8 @@ class Request:
     """The options for this Problem; may raise for one that the door does not take."""
     decides: Callable[[Finding], bool] = _never
     """Whether a finding settles the matter, so that no further property is examined."""
+    repeat: Callable[[], str] = str
+    """Gives the line that makes the same request again; asked for where something was found."""
     started: float = field(default_factory=time.perf_counter)
 
 
@@ -345,6 +347,7 @@ def _bare(session: Session, request: Request, rounds: Sequence[Round]) -> Report
         seed=request.options.seed,
         versions=tuple((name, version_of(name)) for name in ("gradproof", "numpy", session.framework) if name),
         subject=request.subject,
+        repeat=request.repeat() if findings else "",
         inputs=inputs,
         outputs=outputs if jacobian else (),
         not_covered=tuple(dict.fromkeys((*session.not_covered, *left_out))),

@@ -123,9 +123,7 @@ class Backend(Protocol):
     namespaces: tuple[str, ...]
     """Modules in which a function that does not know its own may be."""
 
-    def shrinkable(
-        self, func: Callable[..., Any], arguments: Sequence[Any], keywords: Mapping[str, Any]
-    ) -> Shrinkable:
+    def shrinkable(self, func: Callable[..., Any], arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Shrinkable:
         """The call, to be made smaller."""
         ...
 

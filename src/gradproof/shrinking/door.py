@@ -31,7 +31,6 @@ def shrink(
     inputs: Any,
     kwargs: Mapping[str, Any] | None = None,
     *,
-    report: Report | None = None,
     finding: Finding | None = None,
     budget: float | None = None,
     **options: Any,
@@ -41,8 +40,8 @@ def shrink(
     Shapes come first: axes of one size are cut together, then in smaller groups. Then values become simple numbers,
     inside of the range that they had; then inputs that the finding does not need are left out, or become constants. A
     smaller call is taken if it has a finding of the same property, status, kind and input. `finding` is the one to
-    keep, the first of `report` unless it is said; without a `report`, a check is made. `budget` bounds the search: an
-    int its evaluations, a float its seconds. Other options are those of `check`. `ValueError` if nothing is wrong.
+    keep, of a report of this call; the first of a check unless it is given. `budget` bounds the search: an int its
+    evaluations, a float its seconds. Other options are those of `check`. `ValueError` if nothing is wrong.
 
     >>> import torch
     >>> x = torch.rand(40, 30, dtype=torch.float64, requires_grad=True)
@@ -53,11 +52,9 @@ def shrink(
     False
     """
     arguments, keywords = as_arguments(inputs), dict(kwargs or {})
-    if report is None:
-        with unobserved():
-            report = check(func, arguments, keywords, **options)
-    if finding is None:
-        finding = _first_failure(report)
+    with unobserved():
+        report = check(func, arguments, keywords, **options)
+    finding = _sought(report, finding)
     backend = find_backend(func, arguments, keywords)
     smaller = _Smaller(func, finding, report, options, budget)
     call = backend.shrinkable(func, arguments, keywords)
@@ -83,10 +80,13 @@ def shrink(
     )
 
 
-def _first_failure(report: Report) -> Finding:
+def _sought(report: Report, given: Finding | None) -> Finding:
+    """The finding to keep, as this check has it."""
     for finding in report.findings:
-        if finding.status in (Status.WRONG, Status.RAISED):
+        if finding.status in (Status.WRONG, Status.RAISED) and (given is None or _same(given, finding)):
             return finding
+    if given is not None:
+        raise ValueError(f"there is nothing to shrink: this call has no such finding: {given.headline}")
     raise ValueError(f"there is nothing to shrink: the verdict is {report.verdict.name}, {report.verdict.value}")
 
 
@@ -105,7 +105,7 @@ class _Smaller:
         self.evaluations = report.cost.evaluations
         self._most = budget if isinstance(budget, int) else None
         self._deadline = None if budget is None or isinstance(budget, int) else time.perf_counter() + budget
-        self._options = {**options, "budget": max(_EVALUATIONS, report.cost.evaluations)}
+        self._options: dict[str, Any] = {**options, "budget": max(_EVALUATIONS, report.cost.evaluations)}
         if sought.property in PROPERTIES:
             self._options["properties"] = [sought.property]
         if sought.mode is not None:

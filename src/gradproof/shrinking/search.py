@@ -35,7 +35,9 @@ class Search:
     def __init__(self, call: Shrinkable, place: Place, same: Same) -> None:
         self.call, self._place, self._same = call, place, same
         self._rejected: set[object] = {call.key}
-        self._ranges = {array.position: _range(call.values(array.position)) for array in call.arrays() if array.kind != "other"}
+        self._ranges = {
+            array.position: _range(call.values(array.position)) for array in call.arrays() if array.kind != "other"
+        }
         self.steps: list[str] = []
         self.complete = True
 
@@ -91,11 +93,11 @@ class Search:
     def _shapes(self) -> bool:
         """One pass over the sizes, the largest first; whether it made anything smaller."""
         sizes = {size for array in self.call.arrays() for size in array.shape if size > 1}
-        return any([self._size(size) for size in sorted(sizes, reverse=True)])
+        return True in [self._size(size) for size in sorted(sizes, reverse=True)]
 
     def _size(self, size: int) -> bool:
         """Make axes of one size smaller: all together if that can be, else some of them."""
-        return any([self._any(self._cuts(axes, size)) for axes in self._groups(size)])
+        return True in [self._any(self._cuts(axes, size)) for axes in self._groups(size)]
 
     def _groups(self, size: int) -> Iterator[dict[Axis, int]]:
         """Axes to be cut together, each with how many times `size` it has: those of one size, and multiples of it."""
@@ -145,11 +147,7 @@ class Search:
         """Where the kept indices may begin: so that the wrong entry is among them, at the front, at the back."""
         origin, element, output_element = self._place
         origins = {array.position: array.origin for array in self.call.arrays()}
-        near = [
-            element[k] % size
-            for position, k in axes
-            if origins[position] == origin and k < len(element)
-        ]
+        near = [element[k] % size for position, k in axes if origins[position] == origin and k < len(element)]
         near += [index for index in output_element if index < size]
         starts = [max(0, min(index - new + 1, size - new)) for index in near]
         starts += [min(index, size - new) for index in near]
@@ -158,37 +156,20 @@ class Search:
     # values
 
     def _values(self) -> bool:
-        return any([self._any(self._simpler(array.position)) for array in self.call.arrays()])
+        return True in [self._any(self._simpler(array.position)) for array in self.call.arrays()]
 
     def _simpler(self, position: int) -> Iterator[tuple[Shrinkable, str]]:
-        """Other values for one array, inside of the range that it has, the simplest first."""
-        (array,) = [each for each in self.call.arrays() if each.position == position]
-        if array.kind == "other":
-            return
-        values = self.call.values(position)
+        """Other values for one array, inside of the range that it was given with, the simplest first."""
+        (kind,) = [each.kind for each in self.call.arrays() if each.position == position]
+        values = self.call.values(position) if kind != "other" else []
         if not values:
             return
         low, high = self._ranges[position]
-        if array.kind == "integer":
-            low, simple = min(low, 0.0), (0.0, 1.0)
-        else:
-            simple = _SIMPLE
-        words = f"simpler values in array {position}"
-        whole = [[value] * len(values) for value in simple]
-        if array.kind == "real":
-            whole += [[_rounded(value, digits) for value in values] for digits in (1, 2, 3)]
+        low = min(low, 0.0) if kind == "integer" else low
         rank = _complexity(values)
-        for proposed in whole:
+        for proposed in _proposals(values, kind == "integer"):
             if all(low <= value <= high for value in proposed) and _complexity(proposed) < rank:
-                yield self.call.with_values(position, proposed), words
-        if len(values) > _FEW_ELEMENTS:
-            return
-        for k, value in enumerate(values):
-            others = [*simple, *(_rounded(value, digits) for digits in (1, 2) if array.kind == "real")]
-            for other in others:
-                proposed = [*values[:k], other, *values[k + 1 :]]
-                if low <= other <= high and _complexity(proposed) < rank:
-                    yield self.call.with_values(position, proposed), words
+                yield self.call.with_values(position, proposed), f"simpler values in array {position}"
 
     # inputs
 
@@ -202,6 +183,18 @@ class Search:
                 continue
             if array.tested:
                 self._any([(self.call.constant(array.position), f"argument {array.origin} a constant")])
+
+
+def _proposals(values: list[float], whole: bool) -> Iterator[list[float]]:
+    """Values in place of others: one for all, all in few digits, and of few elements each by itself."""
+    simple = (0.0, 1.0) if whole else _SIMPLE
+    yield from ([value] * len(values) for value in simple)
+    if not whole:
+        yield from ([_rounded(value, digits) for value in values] for digits in (1, 2, 3))
+    if len(values) <= _FEW_ELEMENTS:
+        for k, value in enumerate(values):
+            others = simple if whole else (*simple, _rounded(value, 1), _rounded(value, 2))
+            yield from ([*values[:k], other, *values[k + 1 :]] for other in others)
 
 
 def _range(values: list[float]) -> tuple[float, float]:

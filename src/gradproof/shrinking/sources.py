@@ -115,9 +115,7 @@ class _Collected:
         self._names[name] = value
         if isinstance(value, types.ModuleType):
             self._import_module(name, value)
-        elif isinstance(value, _CONSTANTS):
-            self._definitions.append(f"{name} = {value!r}")
-        elif isinstance(value, tuple) and all(isinstance(each, _CONSTANTS) for each in cast(tuple[Any, ...], value)):
+        elif _is_constant(value):
             self._definitions.append(f"{name} = {value!r}")
         elif _import_of(name, value):
             self.imports.append(_import_of(name, value))
@@ -148,6 +146,11 @@ class _Collected:
             self._definitions.append(f"{name} = {value.__name__}")
 
 
+def _is_constant(value: Any) -> bool:
+    parts = cast(tuple[Any, ...], value) if isinstance(value, tuple) else (value,)
+    return all(isinstance(part, _CONSTANTS) and repr(part) not in ("nan", "inf", "-inf") for part in parts)
+
+
 def _called(value: Any) -> str:
     return f"a value of type {type(value).__qualname__}"
 
@@ -175,23 +178,16 @@ def _text_of(name: str, value: Any) -> str:
 
 
 def _lambda(function: types.FunctionType) -> str:
-    """The source of a lambda, found among those that begin in its line by what it is compiled to."""
+    """The source of a lambda, found in its file by where its body stands."""
     lines, _ = inspect.findsource(function)
     tree = ast.parse("".join(lines))
+    spans = set(function.__code__.co_positions())
     for node in ast.walk(tree):
-        if isinstance(node, ast.Lambda) and node.lineno == function.__code__.co_firstlineno:
-            text = ast.unparse(node)
-            made = next(c for c in compile(text, "", "eval").co_consts if isinstance(c, types.CodeType))
-            if _alike(made, function.__code__):
-                return text
+        if isinstance(node, ast.Lambda):
+            body = node.body
+            if (body.lineno, body.end_lineno, body.col_offset, body.end_col_offset) in spans:
+                return ast.unparse(node)
     raise OSError("the lambda was not found in its file")
-
-
-def _alike(one: types.CodeType, other: types.CodeType) -> bool:
-    """Whether two codes do the same, as far as names and constants say; free names of one may be global in the other."""
-    constants = [[c for c in code.co_consts if not isinstance(c, types.CodeType)] for code in (one, other)]
-    names = [{*code.co_names, *code.co_freevars} for code in (one, other)]
-    return one.co_varnames == other.co_varnames and constants[0] == constants[1] and names[0] == names[1]
 
 
 class _Unannotated(ast.NodeTransformer):

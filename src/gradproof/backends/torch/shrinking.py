@@ -69,7 +69,7 @@ class TensorCall:
     def cut(self, kept: Mapping[Axis, Sequence[int]]) -> TensorCall:
         replaced: dict[int, torch.Tensor] = {}
         for (position, axis), indices in kept.items():
-            value = replaced.get(position, self.call.flat[position].detach())
+            value: torch.Tensor = replaced[position] if position in replaced else self.call.flat[position].detach()
             replaced[position] = value.index_select(axis, torch.tensor(indices, device=value.device))
         if self.strided:
             replaced = {i: _with_strides(value, self.call.flat[i].stride()) for i, value in replaced.items()}

@@ -1,7 +1,7 @@
 """A failure as a test file that needs torch alone: a directional derivative against a difference quotient.
 
-A file is kept only after it was run here and did what it is for: it failed, with an AssertionError or with the exception
-of the finding. What keeps it from that is said.
+A file counts as standalone only after it was run here and did what it is for: it failed, with an AssertionError or with
+the exception of the finding. What keeps it from that is said.
 """
 
 from __future__ import annotations
@@ -25,7 +25,11 @@ _PROPERTIES = frozenset({"jacobian", "unused"})
 # The failure must stand out of the difference of two quotients tenfold, and by one of these of the larger value.
 _TOLERANCES = (1e-3, 1e-5, 1e-7)
 _FEW = 16
-_RESERVED = frozenset({"torch", "value", "quotient", "u", "v", "step", "STEP", "output", "gradient", "analytic"})
+# The names that the test itself uses.
+_RESERVED = frozenset(
+    {"torch", "value", "quotient", "u", "v", "step", "output", "gradient", "found", "dual", "tangent", "analytic"}
+    | {"numeric", "coarser", "error", "allowed", "ahead", "behind", "test_directional_derivative"}
+)
 
 
 class _Probe(NamedTuple):
@@ -169,11 +173,11 @@ def _vectors(like: torch.Tensor, element: tuple[int, ...] | None) -> Iterator[st
     for unit in units:
         if element is not None and like.numel() <= _FEW:
             vector = torch.zeros(shape, dtype=dtype)
-            vector[element] = unit
+            vector[element] = torch.tensor(unit, dtype=dtype)
             yield tensor_literal(vector)
         elif element is not None:
-            index = ", ".join(map(str, element))
-            yield f"torch.zeros({shape}, dtype={dtype}).index_put_({_indices(element)}, torch.tensor({unit}, dtype={dtype}))  # 1 at [{index}]"
+            put = f"index_put_({_indices(element)}, torch.tensor({unit}, dtype={dtype}))"
+            yield f"torch.zeros({shape}, dtype={dtype}).{put}"
     for unit in units:
         yield f"torch.full({shape}, {unit}, dtype={dtype})"
     if like.numel() <= _FEW:
@@ -213,7 +217,11 @@ class _Parts:
         known = {id(value): names[i] for i, value in tensors.items()}
         passed = [literal(value, known) for value in call.arguments]
         passed += [f"{name}={literal(value, known)}" for name, value in call.keywords.items()]
-        self._call = f"{source.expression}({', '.join(passed)}){output.access}"
+        root = source.expression.partition(".")[0]
+        hidden = root != "torch" and (root in _RESERVED or root in names.values())  # by a name inside of the test
+        self._alias = f"function_under_test = {source.expression}" if hidden else ""
+        function = "function_under_test" if hidden else source.expression
+        self._call = f"{function}({', '.join(passed)}){output.access}"
         point = tensors[position]
         self._low = point.dtype not in (torch.float64, torch.complex128)
         self._complex = point.is_complex() or (output.tensor is not None and output.tensor.is_complex())
@@ -229,17 +237,17 @@ class _Parts:
         body += ["", "def quotient(step):"]
         body += [f"    ahead, behind = value({x}.detach() + step * u), value({x}.detach() - step * u)"]
         body += [f"    return {self._inner('v', '(ahead.detach() - behind.detach())')} / (2 * step)", ""]
-        body += ["numeric = quotient(STEP)", "error = 10 * abs(numeric - quotient(2 * STEP))"]
+        body += [f"numeric, coarser = quotient({self._step!r}), quotient({2 * self._step!r})"]
+        body += ["error = 10 * abs(numeric - coarser)"]
         body += [f"allowed = error + {probe.tolerance:g} * max(abs(analytic), abs(numeric))"]
         body += ["assert abs(analytic - numeric) <= allowed, (", '    f"the derivative along u is {numeric:.9g} by a "']
         body += ['    f"difference quotient (± {error:.1g}) and {analytic:.9g} by the derivative under test"', ")"]
         head = f'"""{_title(self._subject, self._failure)}\n\n{_remarks(self._source)}\n"""'
         imports = "from __future__ import annotations\n\nimport torch"
-        code = self._source.text.replace("import torch\n", "", 1) if self._source.text.startswith("import torch\n") else self._source.text
-        code = "" if code == "import torch" else code
+        code = re.sub(r"^import torch(\n|\Z)", "", self._source.text, flags=re.MULTILINE)
         test = "def test_directional_derivative() -> None:\n" + textwrap.indent("\n".join(body), "    ")
-        test = re.sub(r"[ ]+$", "", test, flags=re.M)
-        parts = [f"{head}\n\n{imports}", code.strip("\n"), f"STEP = {self._step!r}", test]
+        test = re.sub(r"[ ]+$", "", test, flags=re.MULTILINE)
+        parts = [f"{head}\n\n{imports}", code.strip("\n"), self._alias, test]
         return "\n\n\n".join(filter(None, parts)) + "\n"
 
     def _reverse(self) -> list[str]:
