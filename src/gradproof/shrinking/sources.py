@@ -58,7 +58,8 @@ def _imported(func: Any, collected: _Collected, namespaces: tuple[str, ...]) -> 
         module, path = owner.__module__, f"{owner.__qualname__}.{name}"
     else:
         module, path = getattr(func, "__module__", None) or "", getattr(func, "__qualname__", name)
-    for place, inside in [(module, path), *((namespace, name) for namespace in namespaces)]:
+    places = [(module, path), *((namespace, name) for namespace in namespaces)]
+    for place, inside in sorted(places, key=lambda each: "._" in f".{each[0]}"):  # private modules last
         found = sys.modules.get(place)
         if found is not None and _is_installed(place) and _leads_to(found, inside, func):
             collected.imports.append(f"import {place}")

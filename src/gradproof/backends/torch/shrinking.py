@@ -39,7 +39,7 @@ class TensorCall:
         digest = hashlib.sha256()
         for value in self.call.flat:
             digest.update(_described(value))
-        return digest.digest(), len(self.call.arguments)
+        return digest.digest(), len(self.call.arguments), self.strided
 
     def arrays(self) -> list[ArrayOf]:
         return [
@@ -157,6 +157,6 @@ def _described(value: Any) -> bytes:
     told = f"{tuple(value.shape)} {value.dtype} {value.layout} {value.requires_grad}".encode()
     if not _is_plain(value):
         return told + str(id(value)).encode()
-    dense = value.detach().resolve_conj().resolve_neg().cpu().contiguous()
+    dense = value.detach().resolve_conj().resolve_neg().cpu().clone(memory_format=torch.contiguous_format)
     told += str(value.stride()).encode()
     return told + dense.reshape(-1).view(torch.uint8).numpy().tobytes() if dense.numel() else told

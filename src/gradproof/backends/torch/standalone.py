@@ -10,12 +10,13 @@ import dataclasses
 import re
 import textwrap
 from collections.abc import Iterator, Mapping
+from itertools import product
 from typing import Any, NamedTuple, cast
 
 import torch
 
 from gradproof.backends.shrinkable import Failure, Source, Written
-from gradproof.backends.torch.calls import flatten_outputs
+from gradproof.backends.torch.calls import flatten_outputs, is_floating
 from gradproof.backends.torch.literals import UnwritableError, literal, tensor_literal
 from gradproof.backends.torch.shrinking import TensorCall
 
@@ -24,6 +25,7 @@ namespaces = ("torch", "torch.nn.functional", "torch.linalg", "torch.special", "
 _PROPERTIES = frozenset({"jacobian", "unused"})
 # The failure must stand out of the difference of two quotients tenfold, and by one of these of the larger value.
 _TOLERANCES = (1e-3, 1e-5, 1e-7)
+_SEEDS = range(8)
 _FEW = 16
 # The names that the test itself uses.
 _RESERVED = frozenset(
@@ -33,11 +35,12 @@ _RESERVED = frozenset(
 
 
 class _Probe(NamedTuple):
-    """The direction and the cotangent, as source; and the tolerance."""
+    """The direction and the cotangent, as source; the tolerance; and the seed of a function that draws."""
 
     direction: str
     cotangent: str
     tolerance: float
+    seed: int
 
 
 def write_test(call: TensorCall, failure: Failure, source: Source, subject: str) -> Written:
@@ -54,67 +57,83 @@ def write_test(call: TensorCall, failure: Failure, source: Source, subject: str)
 
 
 def _written(call: TensorCall, failure: Failure, source: Source, subject: str) -> Written:
-    output, draws = _output(call, failure)
     position = _accused(call, failure)
-    parts = _Parts(call, failure, source, subject, position, output, draws)
-    first = ""
+    output = _output(call, failure, position)
+    parts = _Parts(call, failure, source, subject, position, output)
+    probes = [*_probes(call.call.flat[position], output, failure)]
     obstacle = source.obstacle
     if failure.property not in _PROPERTIES and not failure.raised:
         obstacle = f"a difference quotient does not show what the property {failure.property!r} is about"
     elif failure.second:
         obstacle = "the finding is about the second derivative, and the file compares the first"
     elif source.expression != "function_under_test" or not source.obstacle:
-        for probe in _probes(call.call.flat[position], output.tensor, failure):
-            text = parts.text(probe)
-            first = first or text
-            if _fails(text, failure):
-                return Written(text, obstacle)
-        obstacle = obstacle or "run as it is, it did not fail: no direction that was tried shows the failure clearly"
-    return Written(first or parts.text(next(_probes(call.call.flat[position], output.tensor, failure))), obstacle)
+        outcomes: list[str] = []
+        for probe in probes:
+            outcomes.append(_outcome(parts.text(probe)))
+            if outcomes[-1] == (failure.raised or "AssertionError"):
+                return Written(parts.text(probe), obstacle)
+        raised = [outcome for outcome in outcomes if outcome not in ("", "AssertionError")]
+        seen = f"it raised {raised[0]}" if raised else "it did not fail: no direction that was tried shows it clearly"
+        obstacle = obstacle or f"run as it is, {seen}"
+    return Written(parts.text(probes[0]), obstacle)
 
 
-def _fails(text: str, failure: Failure) -> bool:
-    """Whether the file does what it is for."""
+def _outcome(text: str) -> str:
+    """The type of the exception that the test of a file ends with; empty if it passes."""
     names: dict[str, Any] = {"__name__": "gradproof_shrunk"}
+    state = torch.random.get_rng_state()
     try:
         exec(compile(text, "<shrunk>", "exec"), names)
     except Exception as error:
         raise UnwritableError(f"the file could not be run here ({type(error).__name__}: {error})") from error
     try:
         names["test_directional_derivative"]()
-    except AssertionError:
-        return not failure.raised or failure.raised == "AssertionError"
     except Exception as error:
-        return type(error).__name__ == failure.raised
-    return False
+        return type(error).__name__
+    finally:
+        torch.random.set_rng_state(state)
+    return ""
 
 
 # the call
 
 
 class _Output(NamedTuple):
-    """The output under test and how it is got from what the function returns."""
+    """The output under test, and how it is got from what the function returns."""
 
-    tensor: torch.Tensor | None
-    access: str
+    tensor: torch.Tensor | None = None
+    access: str = ""
+    draws: bool = False
+    """Whether the function draws random numbers."""
+    connected: bool = True
+    """Whether it has a graph that leads to the input under test."""
 
 
-def _output(call: TensorCall, failure: Failure) -> tuple[_Output, bool]:
-    """The output that the finding is about, the first differentiable one unless it says; and whether it is random."""
+def _output(call: TensorCall, failure: Failure, position: int) -> _Output:
+    """The output that the finding is about, the first differentiable one unless it says."""
     state = torch.random.get_rng_state()
+    fresh = {i: _fresh(value) for i, value in enumerate(call.call.flat)}
     try:
-        whole = call.call.replacing({i: _fresh(v) for i, v in enumerate(call.call.flat)})()
+        whole = call.call.replacing(fresh)()
     except Exception:
-        return _Output(None, ""), False  # the finding is this exception
+        return _Output()  # the finding is this exception
     finally:
-        drawn = not torch.equal(state, torch.random.get_rng_state())
+        draws = not torch.equal(state, torch.random.get_rng_state())
         torch.random.set_rng_state(state)
-    leaves = flatten_outputs(whole)
-    paths = [*_paths(whole)]
-    numbers = [i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor) and leaf.dtype.is_floating_point]
-    numbers += [i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor) and leaf.is_complex()]
+    leaves, paths = flatten_outputs(whole), [*_paths(whole)]
+    numbers = [i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor) and is_floating(leaf)]
     chosen = failure.output if failure.output is not None else numbers[0]
-    return _Output(leaves[chosen], paths[chosen]), drawn
+    return _Output(leaves[chosen], paths[chosen], draws, _is_connected(leaves[chosen], fresh[position]))
+
+
+def _is_connected(output: torch.Tensor, point: torch.Tensor) -> bool:
+    if not output.requires_grad:
+        return False
+    try:
+        found: tuple[Any, ...] = torch.autograd.grad(output, point, torch.ones_like(output), allow_unused=True)
+    except Exception:
+        return True  # what raises is the finding, or a cause of it
+    return found[0] is not None
 
 
 def _fresh(value: Any) -> Any:
@@ -154,14 +173,14 @@ def _accused(call: TensorCall, failure: Failure) -> int:
 # direction and cotangent
 
 
-def _probes(point: torch.Tensor, output: torch.Tensor | None, failure: Failure) -> Iterator[_Probe]:
+def _probes(point: torch.Tensor, output: _Output, failure: Failure) -> Iterator[_Probe]:
     """The wrong entry alone, then all elements at once."""
-    cotangents = ["torch.ones(())"] if output is None else [*_vectors(output, failure.output_element)]
+    like = output.tensor
+    cotangents = ["torch.ones(())"] if like is None else [*_vectors(like, failure.output_element)]
     directions = [*_vectors(point, failure.input_element)]
-    pairs = [(u, v) for u in directions for v in cotangents]
-    for tolerance in _TOLERANCES:
-        for direction, cotangent in pairs:
-            yield _Probe(direction, cotangent, tolerance)
+    for tolerance, seed in product(_TOLERANCES, _SEEDS if output.draws else (0,)):
+        for direction, cotangent in product(directions, cotangents):
+            yield _Probe(direction, cotangent, tolerance, seed)
 
 
 def _vectors(like: torch.Tensor, element: tuple[int, ...] | None) -> Iterator[str]:
@@ -203,10 +222,8 @@ class _Parts:
         subject: str,
         position: int,
         output: _Output,
-        draws: bool,
     ) -> None:
-        self._failure, self._source, self._subject = failure, source, subject
-        self._draws = draws
+        self._failure, self._source, self._subject, self._output = failure, source, subject, output
         tensors = {i: value for i, value in enumerate(call.call.flat) if isinstance(value, torch.Tensor)}
         names = _variables(call, tensors)
         self._x = names[position]
@@ -231,7 +248,7 @@ class _Parts:
         x, body = self._x, [*self._definitions]
         body += [f"u = {probe.direction}", f"v = {probe.cotangent}", ""]
         body += [f"def value({x}):"]
-        body += ["    torch.manual_seed(0)"] * self._draws
+        body += [f"    torch.manual_seed({probe.seed})"] * self._output.draws
         body += [f"    return {self._call}", ""]
         body += self._forward() if self._failure.forward else self._reverse()
         body += ["", "def quotient(step):"]
@@ -251,9 +268,8 @@ class _Parts:
         return "\n\n\n".join(filter(None, parts)) + "\n"
 
     def _reverse(self) -> list[str]:
-        unused = self._failure.property == "unused"
         lines = [f"output = value({self._x})"]
-        if unused:
+        if not self._output.connected:
             lines += [f"gradient = torch.zeros_like({self._x})", "if output.requires_grad:"]
             lines += [f"    (found,) = torch.autograd.grad(output, {self._x}, v, allow_unused=True)"]
             lines += ["    gradient = gradient if found is None else found"]
