@@ -166,6 +166,7 @@ def test_axes_of_one_size_shrink_together() -> None:
     assert not gradproof.check(MeanBias.apply, result.inputs)
     assert [each.requires_grad for each in result.inputs] == [False, False, True]
     assert result.standalone
+    assert "empty_strided" not in result.source
     assert result.steps
     assert result.evaluations > 0
     assert str(result).startswith("1820 elements became 4")
@@ -221,6 +222,17 @@ def test_files_fail_under_pytest_with_torch_alone(tmp_path: Path) -> None:
     done = run_alone(tmp_path)
     assert done.returncode == 1, done.stdout + done.stderr
     assert done.stdout.count("AssertionError: the derivative along u is") == len(cases), done.stdout
+
+
+def test_a_dtype_that_the_failure_needs_stays() -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return x * (x.detach() if x.dtype is torch.float32 else x)
+
+    assert gradproof.shrink(scaled, numbers(9, dtype=torch.float32)).inputs[0].dtype is torch.float64
+    result = gradproof.shrink(function, numbers(9, dtype=torch.float32))
+    assert result.inputs[0].dtype is torch.float32
+    assert result.elements == 1
+    assert result.standalone, result.reason
 
 
 def test_numbers_of_rows_follow_the_rows() -> None:

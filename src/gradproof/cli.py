@@ -105,9 +105,11 @@ def check_command(
         outcome = run_cases(target, options, jobs)
     except TargetError as error:
         _refuse(str(error), error.__cause__)
-    if shrink:
-        _shrink(target, outcome.run, options, to_stderr=json == "-")
-    _deliver(outcome.run, json, html, only_wrong, outcome.refusals)
+    try:
+        _deliver(outcome.run, json, html, only_wrong, outcome.refusals)
+    finally:
+        if shrink:
+            _shrink(target, outcome.run, options, to_stderr=json == "-")
 
 
 @app.command("suite")

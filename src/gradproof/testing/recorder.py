@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import shlex
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -94,6 +96,8 @@ class Recorder:
         return _OUTSIDE if self._item is None else self._item.nodeid
 
     def _observe(self, report: Report) -> None:
+        if not report and self._item is not None:  # in the files of a run, the test is what one repeats
+            report = dataclasses.replace(report, repeat=f"pytest {shlex.quote(self._item.nodeid)}")
         self._records.append(Record(self._test, report))
         if self._item is not None:
             self._item.user_properties += properties_of(report)

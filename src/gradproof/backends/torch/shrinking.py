@@ -57,14 +57,14 @@ class TensorCall:
         return TensorCall(self.call.replacing(replaced), self.strided)
 
     def copies(self) -> Iterator[TensorCall]:
-        """Contiguous in float64, contiguous, and with their own strides."""
+        """Contiguous in float64, contiguous, and with their own strides; none that is just like the call."""
         tensors = dict(self._tensors())
-        plain = {i: _copy(value, value.dtype) for i, value in tensors.items()}
-        doubled = {i: _copy(value, _double(value.dtype)) for i, value in tensors.items()}
-        if any(doubled[i].dtype is not plain[i].dtype for i in plain):
-            yield self._replacing(doubled)
-        yield self._replacing(plain)
-        yield TensorCall(self.call.replacing({i: _like(value, value.detach()) for i, value in tensors.items()}), True)
+        if any(value.dtype is not _double(value.dtype) for value in tensors.values()):
+            yield self._replacing({i: _copy(value, _double(value.dtype)) for i, value in tensors.items()})
+        if any(_is_plain(value) and not value.is_contiguous() for value in tensors.values()):
+            yield self._replacing({i: _copy(value, value.dtype) for i, value in tensors.items()})
+            own = {i: _like(value, value.detach()) for i, value in tensors.items()}
+            yield TensorCall(self.call.replacing(own), strided=True)
 
     def cut(self, kept: Mapping[Axis, Sequence[int]]) -> TensorCall:
         replaced: dict[int, torch.Tensor] = {}
