@@ -86,12 +86,13 @@ def check(
     call = ModuleCall(func, arguments, keywords) if is_module else call_of(func, arguments, keywords)
     if wrt is not None:
         call = select(call, (wrt,) if isinstance(wrt, str | int) else wrt)
+    wanted = _modes(modes)
     said: dict[str, Any] = {
         "seed": seed,
         "inputs_are": inputs_are,
         "outputs_are": outputs_are,
         "strategy": None if strategy == "auto" else strategy,
-        "modes": [mode.value for mode in _modes(modes)] or None,
+        "modes": [mode.value for mode in wanted] or None,
         "atol": atol,
         "rtol": rtol,
         "nondet_tol": nondet_tol or None,
@@ -104,7 +105,7 @@ def check(
         Request,
         subject=name_of(func),
         options=options,
-        modes=_modes(modes),
+        modes=wanted,
         budget=budget,
         progress=True,
         repeat=functools.partial(call_line, "gradproof.distributed.check", name_of(func), keywords, said),

@@ -97,7 +97,8 @@ class Recorder:
 
     def _observe(self, report: Report) -> None:
         if not report and self._item is not None:  # in the files of a run, the test is what one repeats
-            report = dataclasses.replace(report, repeat=f"pytest {shlex.quote(self._item.nodeid)}")
+            name = self._config.cwd_relative_nodeid(self._item.nodeid)
+            report = dataclasses.replace(report, repeat=f"pytest {shlex.quote(name)}")
         self._records.append(Record(self._test, report))
         if self._item is not None:
             self._item.user_properties += properties_of(report)
