@@ -485,3 +485,18 @@ def test_several_audits_are_printed_and_the_worst_decides(audits: Path) -> None:
 def test_an_audit_of_nothing_is_refused(audits: Path) -> None:
     assert run("audit", "some_audits.py:missing").exit_code == 2
     assert run("audit", "some_audits.py:refused").exit_code == 2
+
+
+def test_shrink_writes_a_test_of_what_fails(module: Path) -> None:
+    done = run("check", "some_cases:LIST", "--shrink")
+    assert done.exit_code == 1, done.output
+    assert done.output.splitlines()[-1] == "shrunk: LIST[1]: 3 elements became 1: test_shrunk_LIST_1.py"
+    assert "repeat: gradproof check some_cases:LIST --seed 0" in done.output
+    (written,) = module.parent.glob("test_*.py")
+    assert "torch.autograd.grad" in written.read_text(encoding="utf-8")
+    assert "gradproof" not in written.read_text(encoding="utf-8")
+
+
+def test_shrink_writes_nothing_of_what_passes(module: Path) -> None:
+    assert run("check", "some_cases:case_right", "--shrink").exit_code == 0
+    assert not [*module.parent.glob("test_*.py")]

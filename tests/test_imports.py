@@ -125,22 +125,21 @@ ALLOWED = {
     "torch.py": {"core", "results", "properties", "backends", "engine", "names", "audits", "regimes"},
     "jax.py": {"core", "results", "properties", "backends", "engine"},
     "sweeps.py": {"core", "results", "backends", "engine", "api", "torch"},
+    "shrinking": {"core", "results", "properties", "backends", "engine", "api", "shrinking"},
     "targets.py": {"results"},
-    "running.py": {"results", "render", "api", "targets"},
+    "running.py": {"results", "render", "api", "shrinking", "targets"},
     "suites.py": {"results", "running", "targets"},
     "scipy.py": {"core", "results", "backends", "api"},
     "demo": {"results", "render", "api", "torch", "demo"},
     "cli.py": {"results", "render", "__init__", "torch", "demo", "targets", "running", "suites"},
-    "__init__.py": {"core", "results", "api", "sweeps"},
+    "__init__.py": {"core", "results", "api", "shrinking", "sweeps"},
     "__main__.py": {"cli"},
     "testing": {"core", "results", "render", "backends", "engine", "torch", "testing"},
     "gradproof_pytest.py": {"__init__", "render", "results", "torch", "testing"},
 }
-<<<<<<< HEAD
-LAZY = {name: {"render"} for name in ("results/report.py", "results/sweep.py", "results/audit.py")}
-=======
-LAZY = {"results/report.py": {"render"}, "results/sweep.py": {"render"}, "results/regimes.py": {"render"}}
->>>>>>> regimes
+LAZY = {
+    name: {"render"} for name in ("results/report.py", "results/sweep.py", "results/audit.py", "results/regimes.py")
+}
 """A Report renders itself, but the renderings are loaded only when they are asked for."""
 
 

@@ -608,3 +608,16 @@ def test_importing_gradproof_is_quick() -> None:
     seconds, loaded = seconds_to_import("gradproof")
     assert "gradproof" in loaded
     assert seconds < 0.3
+
+
+def test_reports_of_a_run_say_the_test_that_repeats_them(tmp_path: Path) -> None:
+    write(tmp_path, wrong=WRONG)
+    text = "from wrong import *\nfrom gradproof.torch import gradcheck\n"
+    text += "def test_wrong():\n    assert gradcheck(square, (point(),))\n"
+    write(tmp_path, test_it=text + "def test_right():\n    assert gradcheck(torch.sin, (point(),))\n")
+    Run(tmp_path, "--gradproof-json", "run.json")
+    checks = load_run((tmp_path / "run.json").read_text(encoding="utf-8")).checks
+    assert {each.name.rpartition("::")[2]: each.report.repeat for each in checks} == {
+        "test_wrong": "pytest test_it.py::test_wrong",  # from where pytest was started
+        "test_right": "",
+    }

@@ -1,6 +1,7 @@
 """gradproof: is this hand-written derivative right, and if not, which element is wrong?
 
-`gradproof.check` is the full interface, `gradproof.sweep` the same at many inputs; `gradproof.torch` is a drop-in for
+`gradproof.check` is the full interface, `gradproof.sweep` the same at many inputs,
+`gradproof.shrink` makes a failure small; `gradproof.torch` is a drop-in for
 `torch.autograd.gradcheck`.
 """
 
@@ -9,7 +10,9 @@ from gradproof.core.status import Status
 from gradproof.results.certificate import Certificate
 from gradproof.results.finding import Entry, Finding
 from gradproof.results.report import CheckFailedError, Report, Verdict
+from gradproof.results.shrunk import ShrinkResult
 from gradproof.results.sweep import CaseReport, SweepReport
+from gradproof.shrinking.door import shrink
 from gradproof.sweeps import SweepCase, sweep, sweep_cases
 
 __version__ = "0.1.0"
@@ -21,11 +24,13 @@ __all__ = [
     "Entry",
     "Finding",
     "Report",
+    "ShrinkResult",
     "Status",
     "SweepCase",
     "SweepReport",
     "Verdict",
     "check",
+    "shrink",
     "sweep",
     "sweep_cases",
 ]

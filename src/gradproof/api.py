@@ -14,6 +14,7 @@ from gradproof.core.status import Status
 from gradproof.engine import Request, Round, conclude, examine, name_of
 from gradproof.names import ModeName, PropertyName, StrategyName
 from gradproof.properties import DEFAULT, PROPERTIES, known_properties
+from gradproof.results.repeat import call_line
 from gradproof.results.report import Report
 from gradproof.workers import Calling, Working, sendable
 
@@ -130,6 +131,27 @@ def check(
     elif bounds is not None:
         raise ValueError("bounds= go with the derivatives of NumPy functions: grad=, jac=, vjp= or jvp=")
     calling = Calling(func, inputs, keywords, _named_inputs(wrt), masked, intended, given, bounds)
+    said = {
+        "seed": seed,
+        "strategy": None if strategy == "auto" else strategy,
+        "modes": None if modes is None else [mode.value for mode in wanted],
+        "order": None if order == 1 else order,
+        "masked": masked or None,
+        "atol": atol,
+        "rtol": rtol,
+        "nondet_tol": nondet_tol or None,
+        "budget": budget,
+        "evaluations": evaluations,
+        "seconds": seconds,
+        "wrt": calling.wrt,
+        "properties": None if properties is None else sorted(names),
+        "allow": sorted(options.allow) or None,
+        "precision": precision,
+        "intended": intended,
+        **given,
+        "bounds": bounds,
+        **torch_names,
+    }
     text = None if executor is None else sendable(calling)
     with calling.session() as session:
         if executor is not None and text is not None:
@@ -141,6 +163,7 @@ def check(
             order=order,
             **limits,
             progress=True,
+            repeat=lambda: call_line("gradproof.check", name_of(func), keywords, said),
             fit=_require_coverage,
         )
         rounds = examine(session, request)

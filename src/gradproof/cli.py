@@ -6,6 +6,7 @@ Exit codes: 0 every check passed, 1 a derivative is wrong, 2 the command was not
 
 from __future__ import annotations
 
+import re
 import sys
 import traceback
 import typing
@@ -26,7 +27,7 @@ from gradproof.render.text import printable
 from gradproof.results.audit import AuditReport
 from gradproof.results.report import Verdict
 from gradproof.results.run import Crash, Run
-from gradproof.running import Refusal, run_cases
+from gradproof.running import Refusal, run_cases, shrink_cases
 from gradproof.targets import TargetError, find_cases
 
 EXIT_CODES = {Verdict.PASS: 0, Verdict.FAIL: 1, Verdict.INCONCLUSIVE: 3}
@@ -84,6 +85,9 @@ def check_command(
     seed: Annotated[int, typer.Option(help="Seed of the probes.")] = 0,
     only_wrong: OnlyWrong = False,
     jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="Processes that share the cases.")] = 1,
+    shrink: Annotated[
+        bool, typer.Option("--shrink", help="Of each case that fails, write a test as small as the failure allows.")
+    ] = False,
 ) -> None:
     """Check cases: (func, inputs), functions that return one, or collections of them."""
     if seconds is not None and evaluations is not None:
@@ -107,7 +111,11 @@ def check_command(
         outcome = run_cases(target, options, jobs)
     except TargetError as error:
         _refuse(str(error), error.__cause__)
-    _deliver(outcome.run, json, html, only_wrong, outcome.refusals)
+    try:
+        _deliver(outcome.run, json, html, only_wrong, outcome.refusals)
+    finally:
+        if shrink:
+            _shrink(target, outcome.run, options, to_stderr=json == "-")
 
 
 @app.command("suite")
@@ -241,6 +249,19 @@ def demo_command(
         _refuse(str(error))
     except ImportError as error:
         _refuse(str(error))
+
+
+def _shrink(target: str, run: Run, options: dict[str, Any], to_stderr: bool) -> None:
+    """Write a test file into the current folder for each case that fails, and say what it came to."""
+    failed = {each.name for each in run.checks if each.report.verdict is Verdict.FAIL}
+    for name, result in shrink_cases(target, failed, options) if failed else ():
+        if isinstance(result, Exception):
+            typer.echo(f"error: {printable(f'{name} was not shrunk: {result}')}", err=True)
+            continue
+        path = result.write(f"test_shrunk_{re.sub(r'[^0-9A-Za-z]+', '_', name).strip('_')}.py")
+        sizes = f"{result.elements_before} elements became {result.elements}"
+        remark = "" if result.standalone else f"; not standalone: {result.reason}"
+        typer.echo(printable(f"shrunk: {name}: {sizes}: {path}{remark}"), err=to_stderr)
 
 
 def _number_or_name(precision: str | None) -> float | str | None:

@@ -31,6 +31,7 @@ from gradproof.core.status import Status
 from gradproof.engine import Request, Round, conclude, examine, name_of
 from gradproof.properties import DEFAULT, known_properties
 from gradproof.results.finding import Finding
+from gradproof.results.repeat import call_line
 from gradproof.results.report import Report
 
 __all__ = ["check", "launch"]
@@ -88,8 +89,29 @@ def check(
     call = ModuleCall(func, arguments, keywords) if is_module else call_of(func, arguments, keywords)
     if wrt is not None:
         call = select(call, (wrt,) if isinstance(wrt, str | int) else wrt)
+    wanted = _modes(modes)
+    said: dict[str, Any] = {
+        "seed": seed,
+        "inputs_are": inputs_are,
+        "outputs_are": outputs_are,
+        "strategy": None if strategy == "auto" else strategy,
+        "modes": [mode.value for mode in wanted] or None,
+        "atol": atol,
+        "rtol": rtol,
+        "nondet_tol": nondet_tol or None,
+        "budget": budget,
+        "wrt": wrt,
+        "properties": None if properties is None else sorted(options.properties),
+        "allow": sorted(options.allow) or None,
+    }
     request = functools.partial(
-        Request, subject=name_of(func), options=options, modes=_modes(modes), progress=True, **limits
+        Request,
+        subject=name_of(func),
+        options=options,
+        modes=wanted,
+        progress=True,
+        repeat=functools.partial(call_line, "gradproof.distributed.check", name_of(func), keywords, said),
+        **limits,
     )
     with joined(call, members, timeout) as (channel, local):
         if channel.is_leader:

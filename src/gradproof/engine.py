@@ -15,8 +15,8 @@ import dataclasses
 import functools
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -43,6 +43,16 @@ from gradproof.results.report import Report, Spent
 
 observers: list[Callable[[Report], None]] = []
 """Called with every report; the pytest plugin collects them here."""
+
+
+@contextmanager
+def unobserved() -> Generator[None]:
+    """While inside, reports are not shown to observers: those of a search are no news."""
+    kept, observers[:] = observers[:], []
+    try:
+        yield
+    finally:
+        observers[:] = kept
 
 
 _UNWATCHED = nullcontext()
@@ -76,6 +86,8 @@ class Request:
     """The options for this Problem; may raise for one that the door does not take."""
     decides: Callable[[Finding], bool] = _never
     """Whether a finding settles the matter, so that no further property is examined."""
+    repeat: Callable[[], str] = str
+    """Gives the line that makes the same request again; asked for where something was found."""
     started: float = field(default_factory=time.perf_counter)
 
 
@@ -352,6 +364,7 @@ def _bare(session: Session, request: Request, rounds: Sequence[Round]) -> Report
         seed=request.options.seed,
         versions=tuple((name, version_of(name)) for name in ("gradproof", "numpy", session.framework) if name),
         subject=request.subject,
+        repeat=request.repeat() if findings else "",
         inputs=inputs,
         outputs=outputs if jacobian else (),
         not_covered=tuple(dict.fromkeys((*session.not_covered, *left_out))),

@@ -8,14 +8,18 @@ from __future__ import annotations
 import multiprocessing
 import os
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from gradproof.api import check
 from gradproof.render.json import dump_run, load_run
+from gradproof.results.repeat import command_line
+from gradproof.results.report import Report
 from gradproof.results.run import Checked, Crash, Run
+from gradproof.results.shrunk import ShrinkResult
+from gradproof.shrinking.door import shrink
 from gradproof.targets import Case, crash_of, find_cases
 
 
@@ -41,10 +45,10 @@ Result = Checked | Crash | Refusal
 def run_cases(target: str, options: Mapping[str, Any], jobs: int = 1) -> Outcome:
     """Check every case of a target; `TargetError` if there is none."""
     if jobs == 1:
-        return _gathered(list(_results(target, options, 0, 1)))
+        return _gathered(list(_results(target, options, 0, 1)), target, options)
     shares = _in_processes(target, options, jobs)
     numbered = [(k * jobs + share, each) for share, made in enumerate(shares) for k, each in enumerate(made)]
-    return _gathered([each for _, each in sorted(numbered, key=lambda pair: pair[0])])
+    return _gathered([each for _, each in sorted(numbered, key=lambda pair: pair[0])], target, options)
 
 
 def _results(target: str, options: Mapping[str, Any], share: int, shares: int) -> Iterator[Result]:
@@ -72,8 +76,29 @@ def _is_ours(error: BaseException) -> bool:
     return os.path.dirname(os.path.abspath(__file__)) in os.path.abspath(last.filename)
 
 
-def _gathered(results: list[Result]) -> Outcome:
-    checks = tuple(each for each in results if isinstance(each, Checked))
+def shrink_cases(
+    target: str, names: Collection[str], options: Mapping[str, Any]
+) -> Iterator[tuple[str, ShrinkResult | Exception]]:
+    """The cases of these names, made anew and as small as what is wrong with them allows; or what came in between."""
+    for case in find_cases(target):
+        if case.name in names and isinstance(case, Case):
+            try:
+                yield case.name, shrink(case.func, case.inputs, case.kwargs, **{**options, **case.options})
+            except Exception as error:
+                yield case.name, error
+
+
+def _repeatable(checked: Checked, target: str, options: Mapping[str, Any]) -> Report:
+    """The report with the command that repeats it."""
+    return replace(checked.report, repeat=command_line(target, checked.name, options))
+
+
+def _gathered(results: list[Result], target: str, options: Mapping[str, Any]) -> Outcome:
+    checks = tuple(
+        each if each.report else replace(each, report=_repeatable(each, target, options))
+        for each in results
+        if isinstance(each, Checked)
+    )
     crashes = tuple(each for each in results if isinstance(each, Crash))
     return Outcome(Run(checks, crashes), tuple(each for each in results if isinstance(each, Refusal)))
 

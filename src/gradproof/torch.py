@@ -322,6 +322,7 @@ def compare(
             seed=seed,
         ),
         modes=(Mode.REVERSE,),
+        repeat=lambda: f"gradproof.torch.compare({name_of(func)}, {name_of(reference)}, inputs, seed={seed})",
     )
     with comparing_session(func, reference, as_arguments(inputs), dict(kwargs or {}), seed=seed) as session:
         return conclude(session, request, examine(session, request))

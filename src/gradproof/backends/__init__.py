@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, Protocol, cast, runtime_checkable
 
 import numpy as np
 
+from gradproof.backends.shrinkable import Failure, Shrinkable, Source, Written
 from gradproof.core.capabilities import MemoryLayout
 from gradproof.core.investigation import Investigation
 from gradproof.core.problem import Mode, Problem
@@ -126,6 +127,17 @@ class Backend(Protocol):
 
     def vary(self, func: Callable[..., Any], arguments: Sequence[Any], variation: Variation) -> Varied:
         """The call in a variation."""
+        ...
+
+    namespaces: tuple[str, ...]
+    """Modules in which a function that does not know its own may be."""
+
+    def shrinkable(self, func: Callable[..., Any], arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Shrinkable:
+        """The call, to be made smaller."""
+        ...
+
+    def write_test(self, call: Any, failure: Failure, source: Source, subject: str) -> Written:
+        """A test file that shows a failure of a call that `shrinkable` gave, with the framework alone."""
         ...
 
 

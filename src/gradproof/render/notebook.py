@@ -123,6 +123,7 @@ def _about(report: Report) -> str:
         *(("note", _safe(each)) for each in report.notes),
         ("cost", f"{cost.evaluations} evaluations, {cost.vjps} vjps, {cost.jvps} jvps, {cost.seconds:.3f} s"),
         ("seed", str(report.seed)),
+        *([("repeat", f"<code>{_safe(report.repeat)}</code>")] if not report and report.repeat else []),
     ]
     return _table((), rows)
 

@@ -181,6 +181,8 @@ def _footer(report: Report) -> Iterator[Line]:
         yield _note("certificate", str(report.certificate))
     cost = f"{report.cost.evaluations} evaluations, {report.cost.vjps} vjps, {report.cost.jvps} jvps"
     yield _note("cost", f"{cost}, {report.cost.seconds:.3f} s; seed {report.seed}")
+    if not report and report.repeat:
+        yield _note("repeat", report.repeat)
 
 
 def _note(name: str, text: str) -> Line:

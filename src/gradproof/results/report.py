@@ -74,6 +74,8 @@ class Report:
     not_covered: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     exhibits: tuple[Exhibit, ...] = ()
+    repeat: str = ""
+    """The line that repeats the check: a call, or a command."""
 
     @property
     def verdict(self) -> Verdict:

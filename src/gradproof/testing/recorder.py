@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
+import shlex
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -94,9 +97,19 @@ class Recorder:
         return _OUTSIDE if self._item is None else self._item.nodeid
 
     def _observe(self, report: Report) -> None:
+        if not report and self._item is not None:  # in the files of a run, the test is what one repeats
+            report = dataclasses.replace(report, repeat=f"pytest {shlex.quote(self._from_here(self._item))}")
         self._records.append(Record(self._test, report))
         if self._item is not None:
             self._item.user_properties += properties_of(report)
+
+    def _from_here(self, item: pytest.Item) -> str:
+        """The name of a test, relative to where pytest was started."""
+        _, colons, inside = item.nodeid.partition("::")
+        path = item.path
+        with contextlib.suppress(ValueError):  # it is elsewhere
+            path = path.relative_to(self._config.invocation_params.dir)
+        return f"{path.as_posix()}{colons}{inside}"
 
     @contextmanager
     def one_call(self) -> Generator[list[Record]]:

@@ -15,6 +15,8 @@ from gradproof.backends.torch.session import (
     gradgradcheck_session,
     session,
 )
+from gradproof.backends.torch.shrinking import shrinkable
+from gradproof.backends.torch.standalone import namespaces, write_test
 from gradproof.backends.torch.state.generators import random_state, set_random_state
 from gradproof.backends.torch.variants import dtype_of, memory_layouts, tested_labels, vary
 
@@ -25,12 +27,15 @@ __all__ = [
     "gradcheck_session",
     "gradgradcheck_session",
     "memory_layouts",
+    "namespaces",
     "random_state",
     "recognises",
     "session",
     "set_random_state",
+    "shrinkable",
     "tested_labels",
     "vary",
+    "write_test",
 ]
 
 framework = FRAMEWORK

@@ -1,0 +1,1 @@
+"""From a call with a wrong derivative to the smallest one with the same finding, and to a test of it."""
