@@ -104,16 +104,16 @@ def regions() -> dict[str, Any]:
 def test_megatron_regions() -> None:
     found = launch(regions, 2)[0]
     checked_as = {name: report.notes[0] for name, report in found.items()}
-    assert checked_as["copy"] == "checked as: input 0 replicated, output 0 varying"
-    assert checked_as["reduce"] == "checked as: input 0 varying, output 0 replicated"
-    assert checked_as["gather"] == "checked as: input 0 varying, output 0 replicated"
-    assert checked_as["scatter"] == "checked as: input 0 replicated, output 0 varying"
+    assert checked_as["copy"] == "checked as: input x replicated, output 0 varying"
+    assert checked_as["reduce"] == "checked as: input x varying, output 0 replicated"
+    assert checked_as["gather"] == "checked as: input x varying, output 0 replicated"
+    assert checked_as["scatter"] == "checked as: input x replicated, output 0 varying"
     assert all(found[name].ok for name in ("copy", "reduce", "gather", "scatter"))
     assert found["gather, wrong rank"].verdict is Verdict.FAIL
     assert "those of other ranks' parts" in found["gather, wrong rank"].findings[0].hint
     # what a stale shard leaves out, others have: right as shares, and said so
     assert found["scatter, stale"].ok
-    assert checked_as["scatter, stale"] == "checked as: input 0 varying, output 0 varying"
+    assert checked_as["scatter, stale"] == "checked as: input x varying, output 0 varying"
 
 
 # cost
@@ -197,7 +197,7 @@ class Sum(torch.autograd.Function):
     [("raises", "rank 1 raised ArithmeticError: no fourth call"), ("dies", "rank 1"), ("waits", "rank")],
 )
 def test_a_rank_that_fails_ends_the_check_everywhere(how: str, words: str) -> None:
-    results = launch(faulty, 3, how, timeout=60.0)
+    results = launch(faulty, 3, how, timeout=60.0, may_die=True)
     others = [result for rank, result in enumerate(results) if rank != 1 or how != "dies"]
     assert results[1] is None or how != "dies"
     for report, seconds, unchanged in others:
@@ -223,9 +223,21 @@ def leaderless() -> Any:
 
 
 def test_a_leader_that_dies_is_named() -> None:
-    results = launch(leaderless, 2, timeout=60.0)
+    results = launch(leaderless, 2, timeout=60.0, may_die=True)
     assert results[0] is None
     assert "rank 0" in results[1].findings[0].headline
+
+
+def dying() -> None:
+    if dist.get_rank() == 1:
+        os._exit(3)
+
+
+def test_a_rank_that_ends_without_returning_is_an_error_of_launch() -> None:
+    with pytest.raises(RuntimeError, match="rank 1 ended with code 3"):
+        launch(dying, 2)
+    with pytest.raises(ValueError, match="at least 1"):
+        launch(dying, 0)
 
 
 # calls that cannot be

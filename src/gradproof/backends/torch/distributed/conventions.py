@@ -15,8 +15,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from gradproof.core.problem import NothingToCheckError
 from gradproof.core.space import Block, Space
 from gradproof.core.types import Vector
+
+
+class DeclarationError(NothingToCheckError):
+    """What was declared cannot be: the call is wrong, and says nothing of a derivative."""
 
 
 class Held(enum.Enum):
@@ -134,11 +139,11 @@ def require_known(declared: Declared, keys: Sequence[Key], what: str) -> None:
     if isinstance(declared, Mapping):
         for wanted in declared:
             if not any(_word({wanted: "any"}, key) for key in keys):
-                raise ValueError(f"{what}: {wanted!r} is none of {known}")
+                raise DeclarationError(f"{what}: {wanted!r} is none of {known}")
     elif declared is not None and not isinstance(declared, str):
         count = len({key.index for key in keys if key.kind != "parameter"})
         if len(declared) < count:
-            raise ValueError(f"{what}: {len(declared)} words were given for {known}: give one for each")
+            raise DeclarationError(f"{what}: {len(declared)} words were given for {known}: give one for each")
 
 
 def declared_of(declared: Declared, key: Key, allowed: Sequence[Held], what: str) -> Held | None:
@@ -148,7 +153,9 @@ def declared_of(declared: Declared, key: Key, allowed: Sequence[Held], what: str
         return None
     known = [held.value for held in allowed]
     if word not in known:
-        raise ValueError(f"{what}: {word!r} was said of {key.kind} {key.name or key.index}; choose one of {known}")
+        raise DeclarationError(
+            f"{what}: {word!r} was said of {key.kind} {key.name or key.index}; choose one of {known}"
+        )
     return Held(word)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import os
 import pickle
 import tempfile
@@ -15,12 +16,17 @@ import torch.distributed as dist
 import torch.multiprocessing as multiprocessing
 
 
-def launch(function: Callable[..., Any], ranks: int, *arguments: Any, timeout: float = 300.0) -> list[Any]:
+def launch(
+    function: Callable[..., Any], ranks: int, *arguments: Any, timeout: float = 300.0, may_die: bool = False
+) -> list[Any]:
     """What `function(*arguments)` returns on each of so many ranks: processes with a process group (gloo) among them.
 
     The function must be importable by the new processes (defined at the top of a module), and what it returns must be
-    picklable, as reports are. A rank that ends without returning has None; if one raises, so does this.
+    picklable, as reports are. If a rank raises, or ends without returning, this raises; with `may_die`, a rank that
+    ends has None.
     """
+    if isinstance(ranks, bool) or operator.index(ranks) < 1:
+        raise ValueError(f"ranks is the number of processes, at least 1: got {ranks!r}")
     with tempfile.TemporaryDirectory() as folder:
         spawn: Any = multiprocessing.spawn  # pyright: ignore[reportPrivateImportUsage]
         processes = spawn(_rank, (function, ranks, folder, timeout, arguments), nprocs=ranks, join=False)
@@ -29,10 +35,14 @@ def launch(function: Callable[..., Any], ranks: int, *arguments: Any, timeout: f
             if process.is_alive():
                 process.kill()
                 process.join()
+        codes = {rank: process.exitcode for rank, process in enumerate(processes.processes) if process.exitcode}
         failed = [Path(folder, f"{rank}.error") for rank in range(ranks)]
         for path in failed:
             if path.exists():
                 raise RuntimeError(f"rank {path.stem} raised:\n{path.read_text()}")
+        if codes and not may_die:
+            told = ", ".join(f"rank {rank} ended with code {code}" for rank, code in codes.items())
+            raise RuntimeError(f"{told} before it returned: a negative code is the signal that ended it")
         results = [Path(folder, f"{rank}.result") for rank in range(ranks)]
         return [pickle.loads(path.read_bytes()) if path.exists() else None for path in results]
 

@@ -15,6 +15,7 @@ from gradproof.backends.torch.distributed.channel import Channel
 from gradproof.backends.torch.distributed.conventions import (
     OF_INPUTS,
     OF_OUTPUTS,
+    DeclarationError,
     Declared,
     Held,
     Key,
@@ -134,7 +135,7 @@ def _require_copies(inputs: Mapping[Key, Held], shares: Sequence[Share]) -> None
     for key, held in inputs.items():
         known = any(key in share.holdings for share in shares)
         if held is not Held.VARYING and not known and held not in possible_inputs(shares, key):
-            raise ValueError(
+            raise DeclarationError(
                 f"{key.kind} {key.name or key.index} was declared {held.value!r}, but the ranks hold different values "
                 "of it: give every rank the same, or declare it 'varying'"
             )
