@@ -115,8 +115,16 @@ def test_what_no_worker_can_compute_is_inconclusive(main_process: None) -> None:
     with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as executor:
         report = gradproof.check(always_dies, numbers(8), strategy="entries", executor=executor)
     assert report.verdict is Verdict.INCONCLUSIVE
-    assert "A worker was lost" in report.findings[0].headline
+    assert "worker was lost" in report.findings[0].headline or "no more work" in report.findings[0].headline
     assert "BrokenProcessPool" in report.findings[0].headline
+
+
+def test_an_executor_that_was_shut_down_is_told_of() -> None:
+    executor = ThreadPoolExecutor(2)
+    executor.shutdown()
+    report = gradproof.check(right, numbers(8), strategy="entries", executor=executor)
+    assert report.verdict is Verdict.INCONCLUSIVE
+    assert "The executor takes no more work" in report.findings[0].headline
 
 
 # what cannot be sent

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 from gradproof.results.run import Checked, Crash
 from gradproof.results.suite import Row, as_line
 from gradproof.running import Refusal, result_of
-from gradproof.targets import Case, TargetError, cases_of
+from gradproof.targets import Case, TargetError, cases_of, file_of
 
 SCHEMA = "gradproof.suite/1"
 _CHUNK = 0.5
@@ -63,8 +63,8 @@ def collect(paths: Sequence[str]) -> list[Named]:
     """
     found: list[Named] = []
     for target, must_have in _targets(paths):
-        made = [Named(target, k, f"{target}::{case.name}") for k, case in enumerate(_enumerated(target, must_have))]
-        found += made
+        file = file_of(target)
+        found += [Named(target, k, f"{file}::{case.name}") for k, case in enumerate(_enumerated(target, must_have))]
     if not found:
         raise TargetError(f"{', '.join(paths)}: there are no cases")
     twice = [name for name, count in _counted(named.name for named in found).items() if count > 1]

@@ -59,6 +59,15 @@ def cases_of(target: str) -> Iterator[Case | Crash]:
         yield from _cases(key, value)
 
 
+def file_of(target: str) -> str:
+    """The file or module of a target.
+
+    >>> file_of("cases.py:case_product")
+    'cases.py'
+    """
+    return _split(target)[0]
+
+
 def _split(target: str) -> tuple[str, str, str]:
     """At the last colon, unless what follows is a path: `C:\\file.py` names a file."""
     path, separator, name = target.rpartition(":")

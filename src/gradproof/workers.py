@@ -214,7 +214,7 @@ class Crew:
         try:
             return self._executor.submit(serve, self._text, self._name, self._wanted, kind, np.ascontiguousarray(chunk))
         except RuntimeError as error:  # a pool that broke, or was shut down
-            raise self._give_up(error) from error
+            raise self._give_up(error, "The executor takes no more work") from error
 
     def _result(self, kind: str, chunk: Matrix, future: Future[Any]) -> list[Vector | Exception]:
         limit = max(_PATIENCE, _LATE * self._seconds[kind] * max(len(chunk), 1))
@@ -224,11 +224,12 @@ class Crew:
             try:
                 return self._submit(kind, chunk).result(limit)
             except Exception as again:
-                raise self._give_up(again) from error
+                lost = "A worker was lost, and so was the one that was to do its work again"
+                raise self._give_up(again, lost) from error
 
-    def _give_up(self, error: BaseException) -> BudgetExhausted:
+    def _give_up(self, error: BaseException, lost: str) -> BudgetExhausted:
         told = f"{type(error).__name__}: {error}".strip().rstrip(":")
-        self._lost = f"A worker was lost, and so was the one that was to do its work again ({told})"
+        self._lost = f"{lost} ({told})"
         return BudgetExhausted(self._lost)
 
 
@@ -330,6 +331,8 @@ def serve(text: bytes, name: str, wanted: Wanted, kind: str, rows: Matrix) -> li
     at_work.here = True
     try:
         return _answers(_problem(text, name, wanted), kind, rows)
+    except Exception as error:  # of the function, which must run once before it can be asked
+        return [_picklable(error)]
     finally:
         at_work.here = False
 
