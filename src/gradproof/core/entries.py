@@ -78,9 +78,7 @@ def every_entry(
     if not problem.inputs.size or not problem.outputs.size:
         return EveryEntry([], None)
     stencil = Stencil(investigation, options.step)
-    is_fine = accused and not stencil.fixed and can_confirm(problem)
-    if is_fine:
-        stencil.step = stencil.scale * 2.0**-FINE
+    is_fine = accused and _takes_fine_steps(stencil)
     tolerances = Tolerances(stencil, options)
     tolerances.bound(largest)
     found: dict[Mode, list[Suspects]] = {mode: [] for mode in modes}
@@ -117,6 +115,14 @@ def every_entry(
     investigation.screened = None if numeric is None else (numeric, stencil.step)
     seen = _seen(tolerances, judged, survey) if survey is not None and options.certify else None
     return EveryEntry(judged, seen, _drowned(tolerances, problem))
+
+
+def _takes_fine_steps(stencil: Stencil) -> bool:
+    """Screen by fine steps from now on, if one may say enough; whether it may."""
+    if stencil.fixed or not can_confirm(stencil.problem):
+        return False
+    stencil.step = stencil.scale * 2.0**-FINE
+    return True
 
 
 def _judged(
