@@ -1,4 +1,4 @@
-"""Pictures of wrong entries: what they show is what the function does, and they cost no more than the check."""
+"""Pictures of wrong entries: what they show is what the function does, and they cost little."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from array_problem import SINGLE, Part, findings, investigation
 
+from gradproof import exhibits
 from gradproof.core.investigation import Investigation
 from gradproof.core.options import Options, Strategy
 from gradproof.exhibits import measure_exhibits
@@ -41,7 +42,7 @@ def test_the_ladder_leads_to_the_numerical_derivative() -> None:
     (exhibit, *_) = measure_exhibits(case, found(case))
     steps = [rung.step for rung in exhibit.ladder]
     assert steps == sorted(steps, reverse=True)
-    assert len(steps) == 6
+    assert len(steps) == 4  # of a brief ladder
     for rung in exhibit.ladder:
         assert abs(rung.value - 3 * exhibit.position**2) <= rung.error
     assert min(rung.error for rung in exhibit.ladder) < 1e-9
@@ -52,7 +53,8 @@ def test_single_precision_has_fewer_rungs() -> None:
     assert len(measure_exhibits(case, found(case))[0].ladder) == 3
 
 
-def test_every_finding_is_shown_before_any_is_shown_twice() -> None:
+def test_every_finding_is_shown_before_any_is_shown_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exhibits, "_FURTHER", 200)  # room for all of them
     case = cubes(inputs=[Part((3,)), Part((3,))])
     wrong = found(case)
     assert len(wrong) == 2
@@ -61,17 +63,18 @@ def test_every_finding_is_shown_before_any_is_shown_twice() -> None:
     assert len(shown) == len(set(shown)) == 6
 
 
-def test_no_more_evaluations_than_the_check_took() -> None:
+def test_all_pictures_together_take_few_evaluations() -> None:
     case = cubes()
     wrong = found(case)
     before = case.cost.evaluations
     drawn = measure_exhibits(case, wrong)
     assert drawn
-    assert 0 < case.cost.evaluations - before <= max(64, before)
+    assert 0 < case.cost.evaluations - before <= 20
 
 
-@pytest.mark.parametrize(("left", "expected"), [(0, 0), (20, 1), (35, 2), (70, 4)])
-def test_pictures_end_with_the_budget(left: int, expected: int) -> None:
+@pytest.mark.parametrize(("left", "expected"), [(0, 0), (17, 0), (18, 1), (36, 2), (72, 4)])
+def test_pictures_end_with_the_budget(left: int, expected: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exhibits, "_FURTHER", 200)  # the budget ends first; each takes 18
     case = cubes()
     wrong = found(case)
     case.cost.most_evaluations = case.cost.evaluations + left

@@ -72,14 +72,13 @@ def every_entry(
 
     A run of `outputs` suffices where the others are known to be right, and no tolerance or certificate rests on them.
     No entry is excused more than `largest` ones of each input are, if that is given. Where a probe has `accused`, steps
-    are far finer than the survey's: what both see alike is no kink nearby.
+    are far finer than the survey's: what both see alike is no kink nearby. If round-off drowns these, they are as ever.
     """
     problem = investigation.problem
     if not problem.inputs.size or not problem.outputs.size:
         return EveryEntry([], None)
     stencil = Stencil(investigation, options.step)
-    if accused and not stencil.fixed and can_confirm(problem):
-        stencil.step = stencil.scale * 2.0**-FINE
+    is_fine = accused and _takes_fine_steps(stencil)
     tolerances = Tolerances(stencil, options)
     tolerances.bound(largest)
     found: dict[Mode, list[Suspects]] = {mode: [] for mode in modes}
@@ -99,6 +98,8 @@ def every_entry(
                 analytic = _claim(investigation, mode, claimed, tile)
                 if mode is not Mode.REVERSE:
                     tolerances.learn_analytic(analytic, tile.rows, tile.columns)
+                if is_fine and _is_drowned(stencil, tolerances, tile, analytic):
+                    return every_entry(investigation, options, modes, survey, outputs, largest)
                 if not (tile.settled and mode is Mode.REVERSE):
                     found[mode] += _screen(stencil, tolerances, tile, analytic)
                 found[mode] += _straddled(stencil, tolerances, tile, analytic)
@@ -114,6 +115,14 @@ def every_entry(
     investigation.screened = None if numeric is None else (numeric, stencil.step)
     seen = _seen(tolerances, judged, survey) if survey is not None and options.certify else None
     return EveryEntry(judged, seen, _drowned(tolerances, problem))
+
+
+def _takes_fine_steps(stencil: Stencil) -> bool:
+    """Screen by fine steps from now on, if one may say enough; whether it may."""
+    if stencil.fixed or not can_confirm(stencil.problem):
+        return False
+    stencil.step = stencil.scale * 2.0**-FINE
+    return True
 
 
 def _judged(
@@ -273,6 +282,15 @@ def _straddled(stencil: Stencil, tolerances: Tolerances, tile: _Tile, analytic: 
         excess,
     )
     return [suspects] if len(suspects) else []
+
+
+def _is_drowned(stencil: Stencil, tolerances: Tolerances, tile: _Tile, analytic: Matrix) -> bool:
+    """Whether some output may seem not to move, as is claimed, only because a fine step is lost in its round-off."""
+    if tolerances.one_step_is_sharp:
+        return False
+    rows, columns = tile.rows, tile.columns
+    blurred = np.multiply.outer(*stencil.floor(rows, columns)) > tolerances.excused(rows, columns)
+    return bool((blurred & (tile.numeric == 0) & (analytic == 0)).any())
 
 
 def _screen(stencil: Stencil, tolerances: Tolerances, tile: _Tile, analytic: Matrix) -> list[Suspects]:

@@ -102,6 +102,12 @@ class Tolerances:
         """The absolute tolerance of every one of these outputs with every one of these inputs; may be one number."""
         return self._numeric.spread(self._atol, rows, columns)
 
+    def excused(self, rows: Places, columns: Places) -> Matrix:
+        """What the largest entry of the same pair is excused, for every one of these outputs with these inputs."""
+        largest = self.bounded(self._numeric.spread(self.largest, rows, columns), columns)
+        relative = self.rtol[columns] + self.row_rtol[rows, None]
+        return self.atol(rows, columns) + relative * largest + self.floor(rows, columns)
+
     def widest_bar(self, rows: Indices, columns: Indices) -> Vector:
         """How wide an error bar may be, for each of these entries, where no tolerance was asked for that can be met.
 
