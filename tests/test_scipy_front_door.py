@@ -278,7 +278,7 @@ WRONG: dict[str, tuple[tuple[Any, ...], dict[str, Any], str, str]] = {
         (least_squares, residuals, START),
         {"loss": lambda z: cauchy(z) * [[1], [1], [2]]},
         "loss, row 1",
-        "row 0, column 0 of",
+        "row 1, column 1 of",
     ),
     "root": (
         (root, residuals, START),
