@@ -8,8 +8,9 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+import numpy as np
 import pytest
 import report_samples as samples
 from typer.testing import CliRunner
@@ -500,3 +501,83 @@ def test_shrink_writes_a_test_of_what_fails(module: Path) -> None:
 def test_shrink_writes_nothing_of_what_passes(module: Path) -> None:
     assert run("check", "some_cases:case_right", "--shrink").exit_code == 0
     assert not [*module.parent.glob("test_*.py")]
+
+
+EXITS = """
+import sys
+import numpy as np
+
+
+def leave(x):
+    sys.exit(0)
+
+
+def case_exits():
+    sys.exit(0)
+
+
+def case_leaves():
+    return leave, np.ones(2), {}, {"grad": lambda x: x}
+
+
+def case_right():
+    return (lambda x: (x**2).sum()), np.ones(2), {}, {"grad": lambda x: 2 * x}
+"""
+
+
+@pytest.mark.parametrize("command", [["check"], ["suite"], ["suite", "--workers", "2"]], ids=" ".join)
+def test_a_case_that_exits_is_one_that_raises(command: list[str], tmp_path: Path) -> None:
+    path = tmp_path / "exits.py"
+    path.write_text(EXITS)
+    results = tmp_path / "rows.jsonl"
+    further = ["--results", results] if command[0] == "suite" else []
+    result = run(*command, path, *further)
+    assert result.exit_code == 4, result.output
+    if further:
+        rows = [json.loads(line) for line in results.read_text().splitlines()[1:]]
+        found = {row["case"].rpartition("::case_")[2]: row["word"] for row in rows}
+        assert found == {"exits": "RAISED", "leaves": "RAISED", "right": "PASS"}
+    else:
+        assert "PASS" in result.output
+        assert "SystemExit" in result.output
+
+
+def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "binary.json"
+    path.write_bytes(bytes(range(256)))
+    result = run("show", path)
+    assert result.exit_code == 2
+    assert "binary.json" in result.output
+
+
+@pytest.mark.parametrize("content", [b"garbage", b"garbage\n", b"[1]\n", bytes(range(256))])
+@pytest.mark.parametrize("option", ["--resume", "--baseline"])
+def test_a_suite_refuses_a_file_of_something_else(option: str, content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "cases.py").write_text(EXITS)
+    rows = tmp_path / "rows.jsonl"
+    rows.write_bytes(content)
+    given = (
+        ["--resume", "--results", rows] if option == "--resume" else ["--baseline", rows, "--results", tmp_path / "o"]
+    )
+    result = run("suite", tmp_path / "cases.py", *given)
+    assert result.exit_code == 2
+    assert "rows.jsonl" in result.output
+    assert rows.read_bytes() == content
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [(["--html", "{}/missing/page.html"], "there is no folder"), (["--case-timeout=-1"], "--case-timeout")],
+)
+def test_a_suite_refuses_before_the_work(options: list[str], sentence: str, tmp_path: Path) -> None:
+    (tmp_path / "cases.py").write_text(EXITS)
+    results = tmp_path / "rows.jsonl"
+    result = run("suite", tmp_path / "cases.py", "--results", results, *(each.format(tmp_path) for each in options))
+    assert result.exit_code == 2
+    assert sentence in result.output
+    assert not results.exists()
+
+
+def test_an_executor_must_be_one() -> None:
+    with pytest.raises(TypeError, match=r"executor must be a concurrent\.futures\.Executor, got int"):
+        gradproof.check(lambda x: x, np.ones(2), jac=np.eye(2), executor=cast(Any, 2))

@@ -278,7 +278,7 @@ WRONG: dict[str, tuple[tuple[Any, ...], dict[str, Any], str, str]] = {
         (least_squares, residuals, START),
         {"loss": lambda z: cauchy(z) * [[1], [1], [2]]},
         "loss, row 1",
-        "row 0, column 0 of",
+        "row 1, column 1 of",
     ),
     "root": (
         (root, residuals, START),
@@ -405,3 +405,26 @@ def test_nothing_is_changed() -> None:
 
 def test_what_is_exported() -> None:
     assert sorted(gradproof.scipy.__all__) == ["ProblemReport", "check_grad", "check_problem"]
+
+
+def test_an_unknown_argument_is_refused() -> None:
+    with pytest.raises(TypeError, match=r"minimize has no argument hes: it has .*hess, hessp, jac"):
+        check_problem(minimize, rosen, START, jac=rosen_der, hes=lambda x: x)
+    assert check_problem(minimize, rosen, START, jac=rosen_der, tol=1e-3, options={}, callback=None)
+    assert check_problem(solve_ivp, oscillator, (0.0, 1.0), [2.0, 0.5], jac=oscillator_jac, args=(5.0,), max_step=0.1)
+
+
+@pytest.mark.parametrize(("points", "sentence"), [([], "points is empty"), ([[1.0] * 7], r"points\[0\] has shape")])
+def test_points_that_are_none_are_refused(points: Any, sentence: str) -> None:
+    with pytest.raises(ValueError, match=sentence):
+        check_problem(minimize, rosen, START, jac=rosen_der, points=points)
+
+
+def test_a_jac_that_is_wrong_at_later_times_is_found() -> None:
+    def fun(t: Any, y: Any) -> Any:
+        return -y + t * y**2
+
+    right = check_problem(solve_ivp, fun, (0.0, 1.0), [2.0], jac=lambda t, y: [[-1 + 2 * t * y[0]]])
+    assert right.verdict is Verdict.PASS, str(right)
+    wrong = check_problem(solve_ivp, fun, (0.0, 1.0), [2.0], jac=lambda t, y: [[-1 + t * y[0]]])
+    assert [case.name for case in wrong.failures] == ["fun near x0"]

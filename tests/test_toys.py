@@ -141,7 +141,7 @@ def test_what_a_toy_cannot_answer_is_listed() -> None:
     assert pulling.not_covered == (
         "forward mode (there is no derivative for it)",
         "mutation (the backend cannot watch memory)",
-        "metadata, dtypes, aliasing (the backend cannot look at the form and memory of gradients)",
+        "metadata, dtypes, primal, aliasing (the backend cannot look at the form and memory of gradients)",
         "layout (the backend cannot arrange the memory of a cotangent)",
         "adjoint (it needs forward mode)",
         "undefined (the backend cannot leave out a cotangent or tangent)",

@@ -152,6 +152,8 @@ def check(
         "bounds": bounds,
         **torch_names,
     }
+    if executor is not None and not callable(getattr(executor, "submit", None)):
+        raise TypeError(f"executor must be a concurrent.futures.Executor, got {type(executor).__name__}")
     text = None if executor is None else sendable(calling)
     with calling.session() as session:
         if executor is not None and text is not None:

@@ -28,7 +28,7 @@ from gradproof.results.audit import AuditReport
 from gradproof.results.report import Verdict
 from gradproof.results.run import Crash, Run
 from gradproof.running import Refusal, run_cases, shrink_cases
-from gradproof.targets import TargetError, find_cases
+from gradproof.targets import TargetError, crash_of, find_cases
 
 EXIT_CODES = {Verdict.PASS: 0, Verdict.FAIL: 1, Verdict.INCONCLUSIVE: 3}
 _USAGE, _RAISED, _STOPPED = 2, 4, 130
@@ -132,7 +132,9 @@ def suite_command(
     workers: Annotated[int, typer.Option("--workers", "-w", min=1, help="Processes on this machine.")] = 1,
     scheduler: Annotated[str | None, typer.Option(help="The address of a Dask scheduler.")] = None,
     seconds: Annotated[float | None, typer.Option(help="Budget of each check.")] = None,
-    case_timeout: Annotated[float, typer.Option(help="Seconds after which a case counts as lost.")] = 600.0,
+    case_timeout: Annotated[
+        float, typer.Option(help="Seconds after which a case counts as lost; needs --workers or --scheduler.")
+    ] = 600.0,
     strategy: Annotated[str, typer.Option(help="auto, probes or entries.")] = "auto",
     order: Annotated[int, typer.Option(help="2: the second derivative too.")] = 1,
     seed: Annotated[int, typer.Option(help="Seed of the probes.")] = 0,
@@ -141,7 +143,10 @@ def suite_command(
     from gradproof.results.suite import Row, summary
     from gradproof.suites import Journal, Suite, collect, dask, processes
 
+    if not case_timeout > 0:
+        _refuse(f"--case-timeout must be a number of seconds > 0, got {case_timeout:g}")
     _require_writable(html)
+    _require_folder(results, "--results")
     journal = Journal(results)
     options = {"strategy": strategy, "order": order, "seed": seed, "budget": seconds}
     try:
@@ -207,6 +212,9 @@ def audit_command(
             report = audit(case.func, case.inputs, case.kwargs, deep=deep, budget=seconds, seed=seed)
         except (TypeError, ValueError) as error:
             _refuse(f"{case.name}: {error}")
+        except SystemExit as error:  # as any other exception of a case
+            crashes.append(crash_of(case.name, error))
+            continue
         reports.append((case.name, report))
     _deliver_audits(reports, json, html, crashes)
 
@@ -220,8 +228,8 @@ def show_command(
 ) -> None:
     """Show a report or an audit that was saved as JSON."""
     _require_writable(html)
-    text = path.read_text(encoding="utf-8")
     try:
+        text = path.read_text(encoding="utf-8")
         if is_audit(text):
             audit = load_audit(text)
             _deliver_audits([(audit.subject, audit)], json, html)
@@ -255,7 +263,7 @@ def _shrink(target: str, run: Run, options: dict[str, Any], to_stderr: bool) -> 
     """Write a test file into the current folder for each case that fails, and say what it came to."""
     failed = {each.name for each in run.checks if each.report.verdict is Verdict.FAIL}
     for name, result in shrink_cases(target, failed, options) if failed else ():
-        if isinstance(result, Exception):
+        if isinstance(result, BaseException):
             typer.echo(f"error: {printable(f'{name} was not shrunk: {result}')}", err=True)
             continue
         path = result.write(f"test_shrunk_{re.sub(r'[^0-9A-Za-z]+', '_', name).strip('_')}.py")
@@ -276,10 +284,16 @@ def _require_writable(html: Path | None) -> None:
     """What a page needs is missed before the work, not after it."""
     if html is None:
         return
+    _require_folder(html, "--html")
     try:
         require_html()
     except ImportError as error:
         _refuse(str(error))
+
+
+def _require_folder(path: Path, option: str) -> None:
+    if not path.parent.is_dir():
+        _refuse(f"{option} {path}: there is no folder {str(path.parent)!r}")
 
 
 def _refuse(message: str, cause: BaseException | None = None) -> typing.NoReturn:

@@ -70,15 +70,15 @@ def check_grads(
     f: Callable[..., Any],
     args: Sequence[Any],
     order: int,
-    modes: Iterable[str] = ("fwd", "rev"),
+    modes: str | Iterable[str] = ("fwd", "rev"),
     atol: Tolerance = None,
     rtol: Tolerance = None,
     eps: float | None = None,
 ) -> None:
     """Check the derivatives of `f` at `args` up to an order; a drop-in for `jax.test_util.check_grads`.
 
-    `modes` are "fwd", "rev" and "lin" (forward mode by `jax.linearize`). Steps adapt to the dtype, the scale of the
-    inputs and the function, so that `eps` is accepted and not needed.
+    `modes` are "fwd", "rev" and "lin" (forward mode by `jax.linearize`), one or several. Steps adapt to the
+    dtype, the scale of the inputs and the function, so that `eps` is accepted and not needed.
 
     >>> x = jnp.array([0.5, 2.0])
     >>> check_grads(lambda x: x * jax.lax.stop_gradient(x), (x,), order=1, modes=["rev"])
@@ -88,7 +88,7 @@ def check_grads(
       2 of 4 entries differ; ...
     """
     _require_step(eps)
-    wanted, tolerances = tuple(modes), _Tolerances(atol, rtol)
+    wanted, tolerances = (modes,) if isinstance(modes, str) else tuple(modes), _Tolerances(atol, rtol)
     unknown = set(wanted) - {"fwd", "rev", "lin"}
     if unknown or not wanted:
         raise ValueError(f"unknown modes {sorted(unknown)}: choose from 'fwd', 'rev' and 'lin'")

@@ -14,6 +14,7 @@ PropertyName = Literal[
     "determinism",
     "metadata",
     "dtypes",
+    "primal",
     "batched_forward",
     "batched_reverse",
     "linearity",

@@ -66,7 +66,7 @@ def result_of(case: Case, options: Mapping[str, Any]) -> Result:
         if _is_ours(error):  # check refuses a call that it cannot make sense of
             return Refusal(case.name, str(error))
         return crash_of(case.name, error)
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # a case that ends the process would end it for all
         return crash_of(case.name, error)
 
 
@@ -78,13 +78,13 @@ def _is_ours(error: BaseException) -> bool:
 
 def shrink_cases(
     target: str, names: Collection[str], options: Mapping[str, Any]
-) -> Iterator[tuple[str, ShrinkResult | Exception]]:
+) -> Iterator[tuple[str, ShrinkResult | BaseException]]:
     """The cases of these names, made anew and as small as what is wrong with them allows; or what came in between."""
     for case in find_cases(target):
         if case.name in names and isinstance(case, Case):
             try:
                 yield case.name, shrink(case.func, case.inputs, case.kwargs, **{**options, **case.options})
-            except Exception as error:
+            except (Exception, SystemExit) as error:
                 yield case.name, error
 
 

@@ -11,12 +11,14 @@ True
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy  # pyright: ignore[reportMissingTypeStubs, reportUnusedImport]  # noqa: F401 (this door is for its users)
+import scipy.integrate  # pyright: ignore[reportMissingTypeStubs]
+import scipy.optimize  # pyright: ignore[reportMissingTypeStubs]
 
 from gradproof.api import check
 from gradproof.backends.numpy.numeric import numeric_jacobian
@@ -31,6 +33,16 @@ __all__ = ["ProblemReport", "check_grad", "check_problem"]
 
 _EPSILON = float(np.sqrt(np.finfo(np.float64).eps))
 """SciPy's default: it means that gradproof chooses the steps."""
+_SOLVERS: dict[str, Callable[..., Any]] = {
+    "minimize": scipy.optimize.minimize,
+    "least_squares": scipy.optimize.least_squares,
+    "root": scipy.optimize.root,
+    "solve_ivp": scipy.integrate.solve_ivp,
+}
+_FURTHER = {
+    "solve_ivp": frozenset({"first_step", "min_step", "max_step", "rtol", "atol", "jac_sparsity", "lband", "uband"})
+}
+"""Arguments that a solver hands on to its methods."""
 # How far the second point is from the first, in units of max(|x|, 1): less, where the function has no value there.
 _NEAR = (0.1, 0.01, 0.001)
 
@@ -123,10 +135,12 @@ def check_problem(
     and `x0` by their names: then it is told by them, and by whether `fun` returns one number. Checked are `jac` (also
     `jac=True`), `hess` and `hessp` of the objective, `jac` of constraints that are dictionaries, `jac` and `hess` of
     nonlinear ones, the matrix of linear ones, `jac` of residuals (also sparse, or an operator) and of a right-hand
-    side, and the derivatives of a loss. No evaluation leaves `bounds`.
+    side, and the derivatives of a loss. No evaluation leaves `bounds`. An argument that the solver does not have is a
+    `TypeError`.
 
-    All are checked at `x0` and at a point near it: at `x0 = 0` many wrong derivatives are right. `points` replaces
-    both. `seed` draws that point, the probes, and the multipliers of a constraint's `hess`.
+    All are checked at `x0` and at a point near it: at `x0 = 0` many wrong derivatives are right. A right-hand side is
+    checked at the initial time, and near `y0` after a tenth of `t_span`. `points` replaces both points. `seed` draws
+    the second one, the probes, and the multipliers of a constraint's `hess`.
 
     >>> from scipy.optimize import minimize, rosen, rosen_der, rosen_hess
     >>> report = check_problem(minimize, rosen, [0.0, 0.5], jac=rosen_der, hess=lambda x: rosen_hess(x).T * 1.01)
@@ -137,11 +151,14 @@ def check_problem(
     if solver is None and name:
         fun, *rest = arguments or (keywords.pop("fun"),)
         arguments = tuple(rest)
-    reader = READERS[name or recognise(fun, arguments, keywords)]
+    name = name or recognise(fun, arguments, keywords)
+    _require_known(name, keywords)
+    reader = READERS[name]
     with np.errstate(all="ignore"):
         reading = reader(fun, *arguments, seed=seed, **keywords)
     if not reading.subjects:
         raise NothingToCheckError("there is nothing to check: no derivative was given as a function")
+    points = None if points is None else _shaped(points, reading.point)
     left_out: list[str] = []
     cases = [case for subject in reading.subjects for case in _checked(reading, subject, points, seed, left_out)]
     ordered = SweepReport.of(f"{reading.solver} problem", cases)
@@ -158,41 +175,64 @@ def _solver(given: str | Callable[..., Any]) -> str:
     return given.__name__ if of_scipy and getattr(given, "__name__", "") in READERS else ""
 
 
+def _require_known(solver: str, keywords: Mapping[str, Any]) -> None:
+    """A misspelt `hes=` would be a Hessian that nobody checks."""
+    known = set(inspect.signature(READERS[solver]).parameters) - {"seed", "_"}
+    named = inspect.signature(_SOLVERS[solver]).parameters.values()
+    known |= {each.name for each in named if each.kind is not each.VAR_KEYWORD} | _FURTHER.get(solver, frozenset())
+    unknown = sorted(set(keywords) - known)
+    if unknown:
+        raise TypeError(f"{solver} has no argument {', '.join(unknown)}: it has {', '.join(sorted(known))}")
+
+
+def _shaped(points: Sequence[Any], start: Vector) -> list[Vector]:
+    """The points, each in the shape of `x0`."""
+    if not len(points):
+        raise ValueError("points is empty: give at least one, or None for x0 and a point near it")
+    found: list[Vector] = []
+    for number, point in enumerate(points):
+        values = np.asarray(point, dtype=start.dtype)
+        if values.size != start.size:
+            raise ValueError(f"points[{number}] has shape {values.shape}, x0 {start.shape}: they must agree")
+        found.append(values.reshape(start.shape))
+    return found
+
+
 def _checked(
-    reading: Reading, subject: Subject, points: Sequence[Any] | None, seed: int, left_out: list[str]
+    reading: Reading, subject: Subject, points: Sequence[Vector] | None, seed: int, left_out: list[str]
 ) -> Iterator[CaseReport]:
     """The reports of one function, at each point. Points that are left out are added to `left_out`."""
-    for where, point in _points(reading, subject, points, seed, left_out):
-        bounds = (
-            None if reading.bounds is None or subject.point is not None else list(zip(*reading.bounds, strict=True))
-        )
+    for where, point, tested in _points(reading, subject, points, seed, left_out):
+        bounds = None if reading.bounds is None or tested.point is not None else list(zip(*reading.bounds, strict=True))
         report = check(
-            subject.function,
-            (point, *subject.args),
-            subject.keywords,
+            tested.function,
+            (point, *tested.args),
+            tested.keywords,
             bounds=bounds,
             seed=seed,
-            precision=subject.precision,
-            **subject.derivatives,
+            precision=tested.precision,
+            **tested.derivatives,
         )
-        yield CaseReport(f"{subject.name} {where}", point.size, report)
+        yield CaseReport(f"{tested.name} {where}", point.size, report)
 
 
 def _points(
-    reading: Reading, subject: Subject, points: Sequence[Any] | None, seed: int, left_out: list[str]
-) -> Iterator[tuple[str, Vector]]:
+    reading: Reading, subject: Subject, points: Sequence[Vector] | None, seed: int, left_out: list[str]
+) -> Iterator[tuple[str, Vector, Subject]]:
+    """Where a function is checked; near x0 it may be the function of a later time."""
     start = reading.point if subject.point is None else subject.point
     if points is not None and subject.point is None:
         for number, point in enumerate(points):
-            yield f"at points[{number}]", np.reshape(np.asarray(point, dtype=start.dtype), start.shape)
+            yield f"at points[{number}]", point, subject
         return
     inside = _clipped(start, reading, subject)
-    yield ("at x0" if np.array_equal(inside, start) else "at x0, moved into the bounds"), inside
-    near = _nearby(inside, reading, subject, seed)
-    if near is None:
-        left_out.append(f"{subject.name} near x0 (it has no finite value there)")
-    else:
-        yield "near x0", near
+    yield ("at x0" if np.array_equal(inside, start) else "at x0, moved into the bounds"), inside, subject
+    for moved in (subject.later, subject):
+        near = None if moved is None else _nearby(inside, reading, moved, seed)
+        if moved is not None and near is not None:
+            yield "near x0", near, moved
+            return
+    left_out.append(f"{subject.name} near x0 (it has no finite value there)")
 
 
 def _clipped(point: Vector, reading: Reading, subject: Subject) -> Vector:

@@ -279,6 +279,15 @@ def dask(address: str) -> tuple[Callable[[], Executor], int]:
 # the file
 
 
+def _schema(line: str) -> Any:
+    """What the first line of a file says that it is."""
+    try:
+        header: Any = json.loads(line)
+        return header["schema"]
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
 class Journal:
     """Lines of JSON, one for each case, written as cases finish."""
 
@@ -289,14 +298,24 @@ class Journal:
         """What is written already, by case. A last line that was cut off counts as not written, and is taken out."""
         if not self._path.exists():
             return {}
-        text = self._path.read_text(encoding="utf-8")
+        try:
+            text = self._path.read_text(encoding="utf-8")
+        except UnicodeDecodeError as error:
+            raise ValueError(f"{self._path} is no file of a suite: it is no text ({error})") from error
         whole = text[: text.rfind("\n") + 1]
-        if whole != text:
+        header, *lines = whole.splitlines() or [text or json.dumps({"schema": SCHEMA})]
+        if _schema(header) != SCHEMA:
+            raise ValueError(f"{self._path} is no file of a suite: its first line is {header[:80]!r}")
+        found = [self._row(number, line) for number, line in enumerate(lines, start=2)]
+        if whole != text:  # only now: a file of something else stays as it is
             self._path.write_text(whole, encoding="utf-8")
-        header, *lines = whole.splitlines() or [json.dumps({"schema": SCHEMA})]
-        if json.loads(header).get("schema") != SCHEMA:
-            raise ValueError(f"{self._path} is no file of a suite: its first line is {header[:80]}")
-        return {row.case: row for row in (Row(**json.loads(line)) for line in lines)}
+        return {row.case: row for row in found}
+
+    def _row(self, number: int, line: str) -> Row:
+        try:
+            return Row(**json.loads(line))
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"{self._path}, line {number}, is no case of a suite: {line[:80]!r}") from error
 
     def begin(self) -> None:
         """Write the first line, over whatever there is."""

@@ -88,7 +88,7 @@ def _load(path: str) -> ModuleType:
             raise TargetError(f"{path} could not be imported: {error}") from error
         except ValueError as error:
             raise TargetError(f"{path!r} is neither a module nor a file") from error
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise TargetError(f"{path} could not be imported: {type(error).__name__}: {error}") from error
 
 
@@ -103,7 +103,7 @@ def _load_file(path: Path) -> ModuleType:
         sys.modules.setdefault(path.stem, module)  # dataclasses and pickles look their module up
         try:
             spec.loader.exec_module(module)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise TargetError(f"{path} could not be run: {type(error).__name__}: {error}") from error
     return module
 
@@ -153,7 +153,7 @@ def _items(name: str, items: Iterable[Any]) -> Iterator[Case | Crash]:
             item = next(rest)
         except StopIteration:
             return
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             yield crash_of(f"{name}[{number}]", error)
             return
         yield from _cases(f"{name}[{number}]", item)
@@ -163,7 +163,7 @@ def _items(name: str, items: Iterable[Any]) -> Iterator[Case | Crash]:
 def _made(name: str, function: Callable[[], Any]) -> Iterator[Case | Crash]:
     try:
         value = function()
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         yield crash_of(name, error)
         return
     if callable(value):

@@ -53,7 +53,7 @@ __all__ = [
 
 _DEFAULT_EPS = 1e-6
 # A function that is not repeatable gives itself away by a Jacobian mismatch; only then is it called again.
-_PROPERTIES = DEFAULT - {"repeatability", "undefined", "dtypes", "symmetry"}
+_PROPERTIES = DEFAULT - {"repeatability", "undefined", "dtypes", "primal", "symmetry"}
 
 
 class GradcheckError(TorchGradcheckError):

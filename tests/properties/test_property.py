@@ -38,6 +38,7 @@ NEEDS: dict[str, type | None] = {
     "determinism": None,
     "metadata": Inspection,
     "dtypes": Inspection,
+    "primal": Inspection,
     "batched_forward": Batching,
     "batched_reverse": Batching,
     "linearity": None,

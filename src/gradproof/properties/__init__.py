@@ -28,6 +28,7 @@ from gradproof.properties.layout import layout
 from gradproof.properties.linearity import linearity
 from gradproof.properties.metadata import dtypes, metadata
 from gradproof.properties.mutation import mutation
+from gradproof.properties.primal import primal
 from gradproof.properties.property import Property
 from gradproof.properties.reference import reference
 from gradproof.properties.repeatability import repeatability
@@ -45,6 +46,7 @@ PROPERTIES: dict[str, Property] = {
     "determinism": Property(determinism),
     "metadata": Property(metadata, modes=_REVERSE, needs=Inspection, depends_on_noise=False),
     "dtypes": Property(dtypes, needs=Inspection, depends_on_noise=False),
+    "primal": Property(primal, needs=Inspection),
     "batched_forward": Property(batched_forward, modes=_FORWARD, needs=Batching),
     "batched_reverse": Property(batched_reverse, modes=_REVERSE, needs=Batching),
     "linearity": Property(linearity),

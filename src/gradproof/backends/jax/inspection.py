@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from gradproof.backends.jax.arrays import Model, Row
@@ -10,12 +10,20 @@ from gradproof.core.capabilities import Form, Misshapen
 from gradproof.core.space import Block
 from gradproof.core.types import Vector
 
+Values = tuple[Vector, Vector]
+"""Those of the function, and those that it has while it is differentiated."""
+
 
 class Shown:
-    """Gradients for a row of inputs, or tangents for a row of outputs."""
+    """Gradients for a row of inputs, or tangents for a row of outputs.
 
-    def __init__(self, row: Row, arrays: Sequence[Any], coordinates: Vector) -> None:
-        self.coordinates = coordinates
+    `values` is there where rules of somebody's own may give the function other values when it is differentiated.
+    """
+
+    def __init__(
+        self, row: Row, arrays: Sequence[Any], coordinates: Vector, values: Callable[[], Values] | None = None
+    ) -> None:
+        self.coordinates, self.values = coordinates, values
         self._row, self._forms = row, [Model(array.shape, array.dtype) for array in arrays]
 
     def misshapen(self) -> list[Misshapen]:

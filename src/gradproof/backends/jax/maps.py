@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from gradproof.backends.jax.arrays import Row
-from gradproof.backends.jax.inspection import Shown
-from gradproof.backends.jax.transforms import Function, Transforms
+from gradproof.backends.jax.inspection import Shown, Values
+from gradproof.backends.jax.transforms import Function, Transforms, value_pulled, value_pushed
 from gradproof.core.capabilities import Batching, Elsewhere, Inspection, Omission
 from gradproof.core.types import Matrix, Vector
 
@@ -62,16 +63,22 @@ class Map:
 
         return Elsewhere(vjp, jvp)
 
-    def inspection(self) -> Inspection:
-        """Both derivatives, with the form of what they return."""
+    def inspection(self, has_rules: bool = False) -> Inspection:
+        """Both derivatives, with the form of what they return; and the values beside them, where there are rules."""
+
+        def beside(way: Callable[..., Any]) -> Callable[[], Values] | None:
+            def values() -> Values:
+                return self.at(self.point), self.outputs.read(self.transforms.value_by(way, self._here))
+
+            return values if has_rules else None
 
         def vjp(cotangent: Vector) -> Shown:
             arrays = self.transforms.pull(self._here, self._cotangents(cotangent))
-            return Shown(self.inputs, arrays, self._gradient(arrays))
+            return Shown(self.inputs, arrays, self._gradient(arrays), beside(value_pulled))
 
         def jvp(tangent: Vector) -> Shown:
             arrays = self.transforms.push(self._here, self.inputs.build(tangent))
-            return Shown(self.outputs, arrays, self.outputs.read(arrays))
+            return Shown(self.outputs, arrays, self.outputs.read(arrays), beside(value_pushed))
 
         return Inspection(vjp, jvp)
 

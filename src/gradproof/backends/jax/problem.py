@@ -143,7 +143,7 @@ def _assemble(
     capabilities: dict[type, Any] = {
         Batching: low.batching(),
         Elsewhere: low.elsewhere(),
-        Inspection: low.inspection(),
+        Inspection: low.inspection(ingredients.has_rules),
         **further,
     }
     if ingredients.takes_symbolic_zeros:

@@ -7,6 +7,7 @@ from typing import Any
 
 import jax
 
+_RULES = ("custom_vjp", "custom_jvp")
 _RANDOM = ("random_", "threefry", "rng_")
 
 
@@ -24,6 +25,11 @@ class Ingredients:
     def takes_symbolic_zeros(self) -> bool:
         """Whether a rule with symbolic_zeros=True is among them."""
         return self._found is None or any(equation.params.get("symbolic_zeros") for equation in self._found)
+
+    @property
+    def has_rules(self) -> bool:
+        """Whether somebody's custom_jvp or custom_vjp is among them: then the value may be another when derived."""
+        return self._found is None or any(equation.primitive.name.startswith(_RULES) for equation in self._found)
 
     @property
     def draws(self) -> bool:

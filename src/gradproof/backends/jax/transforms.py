@@ -37,6 +37,17 @@ def pushed(run: Run, moved: Any, constants: Any, tangents: Any) -> tuple[Any, ..
     return jax.jvp(lambda *arrays: run(arrays, constants), tuple(moved), tuple(tangents))[1]
 
 
+def value_pulled(run: Run, moved: Any, constants: Any) -> tuple[Any, ...]:
+    """F, as reverse mode computes it on its way: the fwd of a custom_vjp has its own."""
+    return jax.vjp(lambda *arrays: run(arrays, constants), *moved)[0]
+
+
+def value_pushed(run: Run, moved: Any, constants: Any) -> tuple[Any, ...]:
+    """F, as forward mode computes it: so has the rule of a custom_jvp."""
+    tangents = tuple(map(jnp.zeros_like, moved))
+    return jax.jvp(lambda *arrays: run(arrays, constants), tuple(moved), tangents)[0]
+
+
 class Function(NamedTuple):
     """A function of arrays: as it may be traced, and as it is called outside of a trace; with its constants.
 
@@ -135,6 +146,11 @@ class Transforms:
         """J u there."""
         with self._around():
             return _done(self._push(tuple(moved), self.function.constants, tuple(tangents)))
+
+    def value_by(self, way: Callable[..., tuple[Any, ...]], moved: Arrays) -> Arrays:
+        """F there, as a mode computes it on its way."""
+        with self._around():
+            return _done(way(self._run, _as_arrays(tuple(moved)), self.function.constants))
 
     # with some cotangents or tangents left out
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import numpy as np
@@ -17,6 +17,9 @@ from gradproof.backends.numpy.arrays import Array, as_numbers
 from gradproof.backends.numpy.bounds import read_bounds
 from gradproof.backends.numpy.numeric import NUMERIC_GRADIENT, numeric_gradient
 from gradproof.core.draws import random_probe
+
+_LATER = 0.1
+"""The part of its time span after which a right-hand side is checked once more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +35,8 @@ class Subject:
     """Where it is checked; None: where the solver starts."""
     precision: float | None = None
     """The relative precision that it is computed in; None: that of its numbers."""
+    later: Subject | None = None
+    """The same of a later time, for another point; None: it does not depend on time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,20 +141,26 @@ def read_solve_ivp(
     seed: int = 0,
     **_: Any,
 ) -> Reading:
-    """`scipy.integrate.solve_ivp`: the right-hand side at the initial time."""
-    start = float(t_span[0])
+    """`scipy.integrate.solve_ivp`: the right-hand side at the initial time and at a later one."""
+    start, end = (float(t) for t in t_span)
+    given = np.asarray(jac, dtype=np.float64) if isinstance(jac, list | tuple) else jac
+    if not _is_written(given):
+        return Reading("solve_ivp", _point(y0), ())
+    later = _at_time(fun, given, start + _LATER * (end - start), _tuple(args or ()))
+    return Reading("solve_ivp", _point(y0), (replace(_at_time(fun, given, start, later.args), later=later),))
+
+
+def _at_time(fun: Callable[..., Any], jac: Any, time: float, args: tuple[Any, ...]) -> Subject:
+    """A right-hand side and its derivative, which may be a matrix, at one time."""
 
     def right_hand_side(y: Any, *further: Any) -> Any:
-        return fun(start, y, *further)
+        return fun(time, y, *further)
 
     def derivative(y: Any, *further: Any) -> Any:
-        return jac(start, y, *further)
+        return jac(time, y, *further)
 
     given = derivative if callable(jac) and not hasattr(jac, "shape") else jac
-    if isinstance(given, list | tuple):
-        given = np.asarray(given, dtype=np.float64)
-    subjects = (Subject("fun", right_hand_side, {"jac": given}, _tuple(args or ())),) if _is_written(given) else ()
-    return Reading("solve_ivp", _point(y0), subjects)
+    return Subject("fun", right_hand_side, {"jac": given}, args)
 
 
 READERS: dict[str, Callable[..., Reading]] = {
