@@ -82,8 +82,14 @@ def along_axes(evidence: Evidence, found: Samples, cotangent: Vector) -> Iterato
     lines = _Lines(places, telling.truth - telling.claim, telling.bar)
     inside = telling.columns - evidence.input.start
     factors = [("", np.ones(len(inside))), *((name, array[inside]) for name, array in base_arrays(evidence))]
+    is_wrong = found.wrong[found.telling]
+    if not is_wrong.any():
+        return
     for name, array in factors:
-        yield from (_same_along(name, axes, lines) for axes in _sets(len(places)) if lines.fit((axes, array)))
+        if is_wrong[array != 0].all():  # what is missing is missing everywhere: a few that are right disprove it
+            yield from (_same_along(name, axes, lines) for axes in _sets(len(places)) if lines.fit((axes, array)))
+    if not is_wrong.all():
+        return
     x = evidence.problem.point[evidence.input.slice][inside]
     own = called(evidence.input, "x")
     for axes in _sets(len(places)):
@@ -159,6 +165,8 @@ def same_claim(evidence: Evidence, found: Samples) -> Iterator[str]:
     telling = found.take(found.telling)
     places = evidence.positions(telling.columns)
     if len(telling) < _LEFT + 2 or not np.isfinite(telling.claim).all() or not telling.claim.all():
+        return
+    if not telling.wrong.all() or not (np.abs(telling.truth) > telling.bar).all():
         return
     ones = np.ones(len(telling))
     for axes in _sets(len(places)):
