@@ -31,7 +31,8 @@ def lost(evidence: Evidence, found: Samples, cotangent: Vector) -> Iterator[str]
 def _by_entries(evidence: Evidence, found: Samples) -> Iterator[str]:
     """Every wrong element is read by several outputs and has the share of one of them; every right one is read once.
 
-    Where no element is right, the numbers of readers must differ: a sum over an axis has the same number everywhere.
+    Every output reads one element, as a lookup does: a product with a matrix has other ways to lose a share. Where no
+    element is right, the numbers of readers must differ: a sum over an axis has the same number everywhere.
     """
     inside = found.columns - evidence.input.start
     truths = np.stack([evidence.column(column) for column in found.columns.tolist()])
@@ -43,7 +44,7 @@ def _by_entries(evidence: Evidence, found: Samples) -> Iterator[str]:
     if not found.right.any() and len(np.unique(counts[found.wrong])) < 2:
         return
     rows = np.flatnonzero(readers[found.wrong].any(axis=0))
-    if len(rows) > _ROWS:
+    if len(rows) > _ROWS or (readers.sum(axis=0) > 1).any():
         return
     shares = np.zeros(len(found), dtype=np.intp)
     for row in rows.tolist():

@@ -43,7 +43,8 @@ def conjugate(evidence: Evidence, found: Samples) -> Iterator[str]:
     imaginary = (found.columns - evidence.input.start) % 2 == 1
     real_is_right = not (found.wrong & ~imaginary).any() and (found.right & ~imaginary).any()
     if real_is_right and not (found.right & imaginary).any() and close(wrong.claim, -wrong.truth, wrong.bar).all():
-        yield f"analytic is the conjugate of numeric, for {evidence.input.label}: a conjugate is missing or one too many"
+        text = f"analytic is the conjugate of numeric, for {evidence.input.label}"
+        yield f"{text}: a conjugate is missing or one too many"
 
 
 def constant(evidence: Evidence, found: Samples) -> Iterator[str]:

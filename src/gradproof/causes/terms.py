@@ -82,14 +82,20 @@ def along_axes(evidence: Evidence, found: Samples, cotangent: Vector) -> Iterato
     lines = _Lines(places, telling.truth - telling.claim, telling.bar)
     inside = telling.columns - evidence.input.start
     factors = [("", np.ones(len(inside))), *((name, array[inside]) for name, array in base_arrays(evidence))]
-    is_wrong = found.wrong[found.telling]
-    if not is_wrong.any():
-        return
+    # what is missing is missing everywhere: one element that is right, or that moves nothing, disproves it
+    spoiled = telling.wrong & (np.abs(telling.truth) > telling.bar)
     for name, array in factors:
-        if is_wrong[array != 0].all():  # what is missing is missing everywhere: a few that are right disprove it
+        if array.any() and spoiled[array != 0].all():
             yield from (_same_along(name, axes, lines) for axes in _sets(len(places)) if lines.fit((axes, array)))
-    if not is_wrong.all():
-        return
+    if spoiled.all():
+        yield from _of_two_terms(evidence, lines, inside, factors)
+
+
+def _of_two_terms(
+    evidence: Evidence, lines: _Lines, inside: Indices, factors: Sequence[tuple[str, Vector]]
+) -> Iterator[str]:
+    """The same of the sum of two."""
+    places = lines.places
     x = evidence.problem.point[evidence.input.slice][inside]
     own = called(evidence.input, "x")
     for axes in _sets(len(places)):
