@@ -82,7 +82,7 @@ def test_the_element_the_cause_and_both_lines_are_told() -> None:
     report = audit(*planted.build("mlp", "last", torch.float64))
     text = str(report)
     assert "guilty    1.Fused  (autograd.Function)" in text
-    assert "wrong only at index 7 along axis 1 of input 0 `x`: the last" in text
+    assert "wrong only at index 7 of 8 (the last) along axis 1 of input 0 `x`" in text
     assert "explains  100 % of the deviation of the whole model" in text
     with pytest.raises(CheckFailedError, match=r"1\.Fused"):
         report.raise_for_failure()

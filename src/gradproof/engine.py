@@ -146,7 +146,7 @@ def check_problem(problem: Problem, subject: str = "", options: Options | None =
     >>> spaces = {"inputs": vector_space("input", 2), "outputs": vector_space("output", 2)}
     >>> claimed = Problem(point=x, value=x**3, evaluate=lambda x: x**3, vjp=lambda v: 2 * x**2 * v, **spaces)
     >>> check_problem(claimed).findings[0].hint
-    'analytic ≈ 0.6667 × numeric on 2 of 2 wrong entries: a constant factor'
+    'analytic ≈ 0.6667 × numeric: a constant factor 2/3'
     """
     request = Request(subject=subject, options=options or Options(strategy=Strategy.PROBES, properties=DEFAULT))
     session = HandMade(problem)

@@ -15,6 +15,7 @@ import numpy as np
 
 from gradproof.core.investigation import Investigation, basis
 from gradproof.core.ladder import stepped
+from gradproof.core.norm import norm
 from gradproof.core.precision import CONFIDENCE, DOUBLE
 from gradproof.core.probe import Survey, draw_direction
 from gradproof.core.problem import Mode
@@ -235,9 +236,9 @@ class Evidence:
             asked = cotangent if turned is None else turned(cotangent)
             pull = cotangent if pulled is None else pulled(cotangent)
             claim = self.claimed_sum(pull, direction if moved is None else moved)
-            allowed = CONFIDENCE * float(np.linalg.norm(asked * error)) + SUM * float(np.linalg.norm(asked * value))
-            size = float(np.linalg.norm(asked * value))
-            if not (abs(claim - float(asked @ value)) <= allowed and allowed <= 1e-3 * size):
+            size = norm(asked * value)
+            allowed = CONFIDENCE * norm(asked * error) + SUM * size
+            if not (size < np.inf and abs(claim - float(asked @ value)) <= allowed <= 1e-3 * size):
                 return False
         return True
 
@@ -252,9 +253,12 @@ class Evidence:
         value, error = known
         worst = 0.0
         for cotangent in self.cotangents:
-            allowed = CONFIDENCE * float(np.linalg.norm(cotangent * error))
-            allowed += 1e-3 * SUM * float(np.linalg.norm(cotangent * value)) + np.finfo(float).tiny
-            worst = max(worst, abs(self.claimed_sum(cotangent, direction) - float(cotangent @ value)) / allowed)
+            allowed = CONFIDENCE * norm(cotangent * error)
+            allowed += 1e-3 * SUM * norm(cotangent * value) + np.finfo(float).tiny
+            off = abs(self.claimed_sum(cotangent, direction) - float(cotangent @ value))
+            if not (allowed < np.inf and np.isfinite(off)):
+                return None
+            worst = max(worst, off / allowed)
         return worst
 
     # places

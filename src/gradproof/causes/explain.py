@@ -14,9 +14,12 @@ from gradproof.causes.sampling import Samples, sample, samples
 from gradproof.core.cost import BudgetExhausted
 from gradproof.core.investigation import Investigation
 from gradproof.core.options import Options
+from gradproof.core.precision import DOUBLE
 from gradproof.core.problem import Mode, OutputChangedError
 from gradproof.core.space import Block
 from gradproof.core.status import Status
+from gradproof.core.types import Vector
+from gradproof.core.wide import widened
 from gradproof.results.finding import Finding
 
 # Pairs that are looked into, the worst first; other inputs that are asked about.
@@ -26,7 +29,7 @@ _MOST = 84
 # Evaluations of a failure in all; and what causes get where more was needed before.
 _IN_ALL, _LEAST = 156, 32
 # Evaluations that sampling leaves for regions, and for derivatives at other points.
-_FOR_REGIONS, _FOR_POINTS = 32, 12
+_FOR_REGIONS, _FOR_POINTS = 32, 16
 # How sure a finding's cause is: a named cause, a region alone, what is known besides.
 _CAUSE, _REGION, _KNOWN = 2, 1, 0
 
@@ -77,7 +80,7 @@ def _is_wrong_pair(finding: Finding) -> bool:
 def _most(investigation: Investigation, options: Options) -> int:
     """So many that a failure takes at most twice what a step for each input takes, or 150 beyond the probe."""
     columns = investigation.problem.inputs.size
-    if columns <= options.few_columns:
+    if columns <= options.few_columns and _twin(investigation) is None:
         return max(0, 2 * (2 * columns + 1) - investigation.cost.evaluations)
     return max(_LEAST, min(_MOST, _IN_ALL - investigation.cost.evaluations))
 
@@ -121,20 +124,45 @@ def _alike(finding: Finding, other: Finding) -> bool:
 
 
 def _explain(investigation: Investigation, finding: Finding, allowance: Allowance) -> Explained:
-    worst = finding.entries[0]
+    """In low precision from the float64 twin, where there is one and it is wrong too: its numbers tell more."""
+    wide = _twin(investigation)
+    if wide is not None and np.isfinite(finding.entries[0].analytic):
+        told = _explained_by(wide, finding, allowance)
+        if told is not None:
+            return told
+    return _explained_by(investigation, finding, allowance) or Explained("no usual cause fits", _KNOWN)
+
+
+def _twin(investigation: Investigation) -> Investigation | None:
+    return investigation.once(widened) if investigation.problem.coarsest_eps > DOUBLE else None
+
+
+def _same(block: Block, blocks: Sequence[Block]) -> Block:
+    return next(each for each in blocks if each.start == block.start and each.size == block.size)
+
+
+def _explained_by(investigation: Investigation, finding: Finding, allowance: Allowance) -> Explained | None:
+    """The cause; None where nothing that was sampled is wrong."""
+    worst, problem = finding.entries[0], investigation.problem
     assert finding.mode is not None
-    evidence = Evidence(investigation, finding.mode, worst.output.block, worst.input.block, allowance)
+    output, input_ = (
+        _same(worst.output.block, problem.outputs.blocks), _same(worst.input.block, problem.inputs.blocks),
+    )  # fmt: skip
+    evidence = Evidence(investigation, finding.mode, output, input_, allowance)
     if not np.isfinite(worst.analytic):
         return Explained(next(nonfinite.not_finite(evidence), ""), _CAUSE)
     anchors = np.array(list(dict.fromkeys(entry.input.coordinate for entry in finding.entries)), dtype=np.intp)
     evidence.along(evidence.direction)
     sample(evidence, anchors, keep=_FOR_REGIONS)
-    found = _telling(evidence)
+    found, cotangent = _telling(evidence)
     if not found.right.any():  # wrong everywhere: there is no region to look for
         sample(evidence, anchors, keep=_FOR_POINTS)
-        found = _telling(evidence)
-    partial = next((text for fit in (factors.zero, factors.constant) for text in fit(evidence, found)), "")
-    cause = "" if partial else next(_causes(evidence, found), "")
+        found, cotangent = _telling(evidence)
+    if not found.wrong.any():
+        return None
+    fits = (factors.conjugate, factors.zero, factors.constant)
+    partial = next((text for fit in fits for text in fit(evidence, found)), "")
+    cause = "" if partial else next(_causes(evidence, found, cotangent), "")
     # what reorders everything is not of a region; a sum may lack some outputs only
     term = cause.startswith(("as if the term", "numeric - analytic"))
     where = regions.of_output(evidence) if term else "" if cause else regions.region(evidence, found)
@@ -147,16 +175,14 @@ def _explain(investigation: Investigation, finding: Finding, allowance: Allowanc
     )
 
 
-def _telling(evidence: Evidence) -> Samples:
-    """What was sampled, for the cotangent that shows the most wrong elements."""
-    each = [samples(evidence, cotangent) for cotangent in evidence.cotangents[:2]]
-    return max(each, key=lambda found: int(found.wrong.sum()))
+def _telling(evidence: Evidence) -> tuple[Samples, Vector]:
+    """What was sampled, for the cotangent that shows the most wrong elements; and this."""
+    each = [(samples(evidence, cotangent), cotangent) for cotangent in evidence.cotangents[:2]]
+    return max(each, key=lambda known: int(known[0].wrong.sum()))
 
 
-def _causes(evidence: Evidence, found: Samples) -> Iterator[str]:
+def _causes(evidence: Evidence, found: Samples, cotangent: Vector) -> Iterator[str]:
     """Every cause that holds, those first that say most."""
-    cotangents = [v for v in evidence.cotangents if np.array_equal(samples(evidence, v).claim, found.claim)]
-    cotangent = cotangents[0]
     yield from structure.reordered(evidence)
     yield from formulas.input_for_output(evidence, found, cotangent)
     yield from terms.product_rule(evidence, found, cotangent)
@@ -177,7 +203,7 @@ _FITS: tuple[_Fit, ...] = (
     _without_cotangent(factors.by_size),
     factors.by_array,
     terms.of_array,
-    _without_cotangent(factors.near_one),
+    factors.near_one,
     _without_cotangent(factors.by_index),
     terms.along_axes,
     _without_cotangent(terms.same_claim),
@@ -197,6 +223,8 @@ def _for_all(evidence: Evidence, fit: _Fit, found: Samples, cotangent: np.ndarra
 
 def _sampled(evidence: Evidence, found: Samples) -> str:
     telling, wrong = int(found.telling.sum()), int(found.wrong.sum())
+    if not wrong:
+        return ""
     return f"{wrong} of {telling} sampled elements of {evidence.input.label} are wrong"
 
 
@@ -210,7 +238,7 @@ def _known(evidence: Evidence, found: Samples) -> str:
     if wrong:
         words.append(f"{', '.join(wrong)} {'is' if len(wrong) == 1 else 'are'} wrong too")
     words.append("try fewer elements, or one term of the derivative at a time")
-    return "; ".join(words)
+    return "; ".join(filter(None, words))
 
 
 def _other_inputs(evidence: Evidence) -> tuple[list[str], list[str]]:

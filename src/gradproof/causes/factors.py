@@ -8,17 +8,19 @@ from fractions import Fraction
 
 import numpy as np
 
-from gradproof.causes.arrays import cotangent_over, reductions, simple_functions
+from gradproof.causes.arrays import base_arrays, cotangent_over, reductions, simple_functions
 from gradproof.causes.evidence import Evidence, close
 from gradproof.causes.sampling import Samples, samples
 from gradproof.core.space import Block
 from gradproof.core.types import Flags, Vector
 
-# Elements that must have the same factor before it is called one, unless it is one that authors forget.
+# Elements that an array must fit, besides the one that its own factor is made from.
 _LEAST = 3
 _KNOWN = {-1.0: "the sign is wrong", 2.0: "a factor 2 too many", 0.5: "a factor 2 is missing"}
-# Ratios so near to one that they come from a solver that stops early, or from low precision.
-_NEAR = 2e-2
+# Ratios so near to one that they come from a solver that stops early, or from low precision; and those that may.
+_VERY_NEAR, _NEAR = 1e-4, 5e-3
+# A correlation with something at hand is a structure, which round-off has not.
+_STRUCTURE = 0.7
 
 
 def zero(evidence: Evidence, found: Samples) -> Iterator[str]:
@@ -33,6 +35,18 @@ def zero(evidence: Evidence, found: Samples) -> Iterator[str]:
         yield f"analytic is 0 on all {len(wrong)} wrong elements that were sampled: not written, or {lost}"
 
 
+def conjugate(evidence: Evidence, found: Samples) -> Iterator[str]:
+    """The imaginary parts have the wrong sign, and the real parts are right."""
+    wrong = found.take(found.wrong)
+    if evidence.input.parts != 2 or not len(wrong) or not found.right.any():
+        return
+    imaginary = (found.columns - evidence.input.start) % 2 == 1
+    real_is_right = not (found.wrong & ~imaginary).any() and (found.right & ~imaginary).any()
+    if real_is_right and not (found.right & imaginary).any() and close(wrong.claim, -wrong.truth, wrong.bar).all():
+        text = f"analytic is the conjugate of numeric, for {evidence.input.label}"
+        yield f"{text}: a conjugate is missing or one too many"
+
+
 def constant(evidence: Evidence, found: Samples) -> Iterator[str]:
     """One factor for all that is wrong."""
     wrong = found.take(found.wrong)
@@ -43,7 +57,7 @@ def constant(evidence: Evidence, found: Samples) -> Iterator[str]:
         return
     known = any(math.isclose(factor, each, rel_tol=1e-6) for each in _KNOWN)
     tests = _tests(evidence, wrong)
-    if tests >= _LEAST or (known and tests > 1) or (known and evidence.input.size * evidence.output.size < 4):
+    if tests > 1 or (known and evidence.input.size * evidence.output.size < 4):
         everywhere = "" if not found.right.any() else f" on all {len(wrong)} wrong elements that were sampled"
         yield f"analytic ≈ {factor:.4g} × numeric{everywhere}: {named(factor, evidence)}"
 
@@ -61,23 +75,25 @@ def _tests(evidence: Evidence, wrong: Samples) -> int:
 
 
 def named(factor: float, evidence: Evidence) -> str:
-    """What a factor is called: a sign, a number that authors forget, a size, a ratio of sizes."""
-    sizes = _sizes(evidence)
-    counted = _counted(factor, sizes)
+    """What a factor is called: a sign, a number that authors forget; and a size that it is too, perhaps by chance."""
     for value, words in _KNOWN.items():
         if math.isclose(factor, value, rel_tol=1e-5):
-            return f"{words}{f' ({counted})' if counted else ''}"
+            return words
+    counted = _counted(factor, _sizes(evidence))
     if counted:
-        return counted
+        return f"a constant factor {_fraction(factor)}, which is also {counted}".replace(" ,", ",")
     output = float(evidence.problem.value[evidence.output.start])
     if evidence.output.size == 1 and output and math.isclose(factor * output, 1.0, rel_tol=1e-5):
         return "1 / the output: it is not multiplied by it"
     if evidence.output.size == 1 and math.isclose(factor, output, rel_tol=1e-5):
         return "the output: it is multiplied by it once too often"
+    return f"a constant factor {_fraction(factor)}".rstrip()
+
+
+def _fraction(factor: float) -> str:
+    """A number as a simple fraction; nothing where it is none."""
     fraction = Fraction(factor).limit_denominator(12)
-    if math.isclose(float(fraction), factor, rel_tol=1e-6) and fraction.denominator > 1:
-        return f"a constant factor {fraction}"
-    return "a constant factor"
+    return str(fraction) if math.isclose(float(fraction), factor, rel_tol=1e-6) else ""
 
 
 def _sizes(evidence: Evidence) -> dict[int, str]:
@@ -98,17 +114,17 @@ def _sizes(evidence: Evidence) -> dict[int, str]:
 def _counted(factor: float, sizes: dict[int, str]) -> str:
     for size, name in sorted(sizes.items()):
         if math.isclose(factor * size, 1.0, rel_tol=1e-5):
-            return f"a factor 1/{size}, {name}: a mean in place of a sum"
+            return f"1 / {name} (a mean in place of a sum?)"
         if math.isclose(factor, size, rel_tol=1e-5):
-            return f"a factor {size}, {name}: a sum in place of a mean, or an axis summed twice"
+            return f"{name} (a sum in place of a mean, or an axis summed twice?)"
         if size > 2 and math.isclose(factor * (size - 1), size, rel_tol=1e-7):
-            return f"a factor {size}/{size - 1}, n/(n - 1) of {name}"
+            return f"n/(n - 1) of {name}, {size}"
         if size > 2 and math.isclose(factor * size, size - 1, rel_tol=1e-7):
-            return f"a factor {size - 1}/{size}, (n - 1)/n of {name}"
+            return f"(n - 1)/n of {name}, {size}"
         if math.isclose(factor * math.sqrt(size), 1.0, rel_tol=1e-6):
-            return f"a factor 1/sqrt({size}), of {name}"
+            return f"1/sqrt({size}), of {name}"
         if math.isclose(factor, math.sqrt(size), rel_tol=1e-6):
-            return f"a factor sqrt({size}), of {name}"
+            return f"sqrt({size}), of {name}"
     return ""
 
 
@@ -151,17 +167,40 @@ def _quotient(evidence: Evidence, factors: Vector) -> str:
     return ""
 
 
-def near_one(evidence: Evidence, found: Samples) -> Iterator[str]:
+def near_one(evidence: Evidence, found: Samples, cotangent: Vector) -> Iterator[str]:
     """All ratios near one, none right: a tolerance or a low precision inside."""
     telling = found.take(found.telling)
     if len(telling) < 6 or not telling.truth.all() or not np.isfinite(telling.claim).all():
         return
     ratio = telling.claim / telling.truth
-    if found.wrong[found.telling].mean() > 0.8 and (np.abs(ratio - 1.0) <= _NEAR).all() and np.ptp(ratio) > 0:
+    off = ratio - 1.0
+    far = float(np.abs(off).max())
+    if found.wrong[found.telling].mean() <= 0.8 or not np.ptp(off) > 0 or far > _NEAR:
+        return
+    if far <= _VERY_NEAR or _is_scattered(evidence, telling, off, cotangent):
+        bound = _VERY_NEAR if far <= _VERY_NEAR else _NEAR
         yield (
-            f"analytic is within {_NEAR:.0%} of numeric everywhere, and nearly nowhere the same: a solver that stops "
-            "early (set rtol), or a lower precision inside"
+            f"analytic is within {100 * bound:g}% of numeric everywhere, and nearly nowhere the same: a solver that "
+            "stops early (set rtol), or a lower precision inside"
         )
+
+
+def _is_scattered(evidence: Evidence, telling: Samples, off: Vector, cotangent: Vector) -> bool:
+    """Whether deviations lie to both sides, and follow nothing at hand: no array, no index, not the truth."""
+    if min((off > 0).mean(), (off < 0).mean()) < 0.2:
+        return False
+    inside = telling.columns - evidence.input.start
+    over = cotangent_over(evidence, cotangent)
+    arrays = [array[inside] for _, array in base_arrays(evidence)]
+    arrays += [telling.truth, *([] if over is None else [over[inside]]), *evidence.positions(telling.columns)]
+    for array in arrays:
+        with np.errstate(all="ignore"):
+            for values in (array, np.abs(array), 1.0 / telling.truth):
+                for deviation in (off, off * telling.truth):
+                    found = np.corrcoef(values.astype(np.float64), deviation)[0, 1]
+                    if abs(found) > _STRUCTURE:
+                        return False
+    return True
 
 
 def by_array(evidence: Evidence, found: Samples, cotangent: Vector) -> Iterator[str]:

@@ -41,7 +41,9 @@ def region(evidence: Evidence, found: Samples) -> str:
 
 def _is_chance(found: Samples, ways: int) -> bool:
     """Whether as many wrong ones among those sampled are likely to lie so in one of so many ways, by chance."""
-    return ways > _CHANCE * math.comb(int(found.telling.sum()), int(found.wrong.sum()))
+    every, wrong = int(found.telling.sum()), int(found.wrong.sum())
+    choices = math.lgamma(every + 1) - math.lgamma(wrong + 1) - math.lgamma(every - wrong + 1)
+    return math.log(ways / _CHANCE) > choices
 
 
 def _agrees_without(evidence: Evidence, inside: Flags) -> bool:

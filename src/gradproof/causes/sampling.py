@@ -7,11 +7,13 @@ holds along an axis (a difference that is the same, a ratio, a right and a wrong
 from __future__ import annotations
 
 import itertools
+import math
 from dataclasses import dataclass
 
 import numpy as np
 
 from gradproof.causes.evidence import Evidence
+from gradproof.core.norm import norm
 from gradproof.core.precision import DOUBLE
 from gradproof.core.types import Flags, Indices, Vector
 
@@ -57,7 +59,8 @@ def samples(evidence: Evidence, cotangent: Vector) -> Samples:
     columns = evidence.measured
     truth, claim = evidence.truth_at(cotangent, columns), evidence.claimed_at(cotangent, columns)
     bar = evidence.bar_at(cotangent, columns)
-    size = float(np.sqrt(np.mean(np.square(truth[np.isfinite(truth)])))) if np.isfinite(truth).any() else 0.0
+    finite = truth[np.isfinite(truth)]
+    size = norm(finite) / math.sqrt(len(finite) or 1)
     close = 1e-7 if evidence.problem.coarsest_eps <= DOUBLE else 1e-3
     with np.errstate(invalid="ignore"):
         wrong = ~(np.abs(truth - claim) <= bar + close * np.maximum(np.abs(truth), np.abs(claim)) + 1e-9 * size)

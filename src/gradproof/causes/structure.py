@@ -7,11 +7,13 @@ J u known, a guess of P and Q costs nothing to test, and nothing but a true gues
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Iterator
 
 import numpy as np
 
 from gradproof.causes.evidence import SUM, Evidence
+from gradproof.core.norm import norm
 from gradproof.core.precision import CONFIDENCE
 from gradproof.core.problem import Mode
 from gradproof.core.space import Block
@@ -173,7 +175,8 @@ def _of_both(evidence: Evidence) -> Iterator[tuple[str, Turn, Turn]]:
                 f"analytic runs along axis {axis} the other way round: a cumulative sum or a scan that is not reversed"
             )
             mirrored = f"analytic is right for what it is multiplied with flipped along axis {axis}"
-            yield mirrored if elementwise else scan, _flipped(output, (axis,)), _flipped(input_, (axis,))
+            if elementwise or _is_cumulative(evidence, axis):
+                yield mirrored if elementwise else scan, _flipped(output, (axis,)), _flipped(input_, (axis,))
     if output.parts == input_.parts == 2:
         text = "analytic is the conjugate of what it should be, on both sides: a conjugate is missing or one too many"
         yield text, _conjugated(output), _conjugated(input_)
@@ -191,6 +194,23 @@ def _is_elementwise(evidence: Evidence) -> bool:
     return True
 
 
+def _is_cumulative(evidence: Evidence, axis: int) -> bool:
+    """Whether an element moves all outputs from its index on along the axis, and none before; or the other way."""
+    size, parts = evidence.input.shape[axis], evidence.input.parts
+    onward = backward = True
+    inner = 0
+    for column in evidence.measured.tolist():
+        at = [int(index[0]) for index in evidence.positions(np.array([column], dtype=np.intp))]
+        entries = np.abs(evidence.column(column)).reshape(*evidence.output.shape, -1).max(axis=-1)
+        line = entries[tuple(slice(None) if k == axis else place for k, place in enumerate(at))]
+        moved = line > 1e-7 * float(entries.max(initial=0.0))
+        places = np.arange(size)
+        onward &= bool(np.array_equal(moved, places >= at[axis]))
+        backward &= bool(np.array_equal(moved, places <= at[axis]))
+        inner += parts if 0 < at[axis] < size - 1 else 0
+    return inner > 0 and (onward or backward)
+
+
 def _swapped(evidence: Evidence) -> Iterator[str]:
     """The gradient of another input of the same shape, in place of its own."""
     own, known = evidence.input, evidence.along(evidence.direction)
@@ -198,8 +218,12 @@ def _swapped(evidence: Evidence) -> Iterator[str]:
         return
     for other in evidence.others:
         alike = other.shape == own.shape and other.parts == own.parts and other.elements is own.elements is None
-        if alike and all(_is_that_of(evidence, other, cotangent, known) for cotangent in evidence.cotangents):
-            yield f"the gradients of {own.label} and {other.label} are swapped: the latter has that of the former"
+        if not alike or not all(_is_that_of(evidence, other, cotangent, known) for cotangent in evidence.cotangents):
+            continue
+        theirs = Evidence(evidence.investigation, evidence.mode, evidence.output, other, evidence.allowance)
+        back = theirs.along(theirs.direction)
+        if back is not None and all(_is_that_of(theirs, own, cotangent, back) for cotangent in evidence.cotangents):
+            yield f"the gradients of {own.label} and {other.label} are swapped: each has that of the other"
 
 
 def _is_that_of(evidence: Evidence, other: Block, cotangent: Vector, known: tuple[Vector, Vector]) -> bool:
@@ -207,8 +231,9 @@ def _is_that_of(evidence: Evidence, other: Block, cotangent: Vector, known: tupl
     value, error = known
     whole = evidence.widened(cotangent, evidence.output, evidence.problem.outputs.size)
     claim = float(evidence.pulled(whole)[other.slice] @ evidence.direction)
-    allowed = CONFIDENCE * np.linalg.norm(cotangent * error) + SUM * np.linalg.norm(cotangent * value)
-    return bool(abs(claim - float(cotangent @ value)) <= allowed)
+    size = norm(cotangent * value)
+    allowed = CONFIDENCE * norm(cotangent * error) + SUM * size
+    return 0.0 < size < math.inf and allowed <= 1e-3 * size and abs(claim - float(cotangent @ value)) <= allowed
 
 
 def _shifted(evidence: Evidence) -> Iterator[str]:
@@ -232,10 +257,14 @@ def _shifted(evidence: Evidence) -> Iterator[str]:
                 )
 
 
+# Evaluations that are kept for the question whether another input is right.
+_FOR_OTHERS = 4
+
+
 def of_another_point(evidence: Evidence) -> Iterator[str]:
     """The claim is right for inputs that are not those of the call: the output for the input, another transposed."""
     for text, point in _points(evidence):
-        if not np.array_equal(point, evidence.problem.point):
+        if not np.array_equal(point, evidence.problem.point) and evidence.allowance.left >= 2 + _FOR_OTHERS:
             at = evidence.along(evidence.direction, point)
             if at is not None and evidence.agrees(at=at):
                 yield text

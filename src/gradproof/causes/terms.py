@@ -82,8 +82,20 @@ def along_axes(evidence: Evidence, found: Samples, cotangent: Vector) -> Iterato
     lines = _Lines(places, telling.truth - telling.claim, telling.bar)
     inside = telling.columns - evidence.input.start
     factors = [("", np.ones(len(inside))), *((name, array[inside]) for name, array in base_arrays(evidence))]
+    # what is missing is missing everywhere: one element that is right, or that moves nothing, disproves it
+    spoiled = telling.wrong & (np.abs(telling.truth) > telling.bar)
     for name, array in factors:
-        yield from (_same_along(name, axes, lines) for axes in _sets(len(places)) if lines.fit((axes, array)))
+        if array.any() and spoiled[array != 0].all():
+            yield from (_same_along(name, axes, lines) for axes in _sets(len(places)) if lines.fit((axes, array)))
+    if spoiled.all():
+        yield from _of_two_terms(evidence, lines, inside, factors)
+
+
+def _of_two_terms(
+    evidence: Evidence, lines: _Lines, inside: Indices, factors: Sequence[tuple[str, Vector]]
+) -> Iterator[str]:
+    """The same of the sum of two."""
+    places = lines.places
     x = evidence.problem.point[evidence.input.slice][inside]
     own = called(evidence.input, "x")
     for axes in _sets(len(places)):
@@ -159,6 +171,8 @@ def same_claim(evidence: Evidence, found: Samples) -> Iterator[str]:
     telling = found.take(found.telling)
     places = evidence.positions(telling.columns)
     if len(telling) < _LEFT + 2 or not np.isfinite(telling.claim).all() or not telling.claim.all():
+        return
+    if not telling.wrong.all() or not (np.abs(telling.truth) > telling.bar).all():
         return
     ones = np.ones(len(telling))
     for axes in _sets(len(places)):

@@ -8,6 +8,7 @@ from typing import Any
 
 from gradproof.render.line import one_line, shortened, told
 from gradproof.render.text import printable
+from gradproof.results.audit import AuditFailedError
 from gradproof.results.finding import Finding
 from gradproof.results.report import CheckFailedError, Report, Verdict
 from gradproof.results.sweep import SweepReport
@@ -31,6 +32,8 @@ def explain(longrepr: Any, excinfo: Any) -> None:
 
 def summary_line(error: BaseException) -> str:
     """The function, the place and the cause of a failed check; nothing of another exception."""
+    if isinstance(error, AuditFailedError):
+        return shortened(printable(", ".join(line.strip() for line in str(error).splitlines()[:2])))
     if isinstance(error, CheckFailedError):
         return one_line(error.report)
     findings: tuple[Finding, ...] = getattr(error, "findings", ())
