@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import torch
-from tests.functions import custom, numbers
+from functions import custom, numbers
 
 import gradproof
 from gradproof import engine
