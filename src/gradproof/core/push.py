@@ -16,7 +16,15 @@ from gradproof.core.investigation import basis
 from gradproof.core.ledger import Ledger
 from gradproof.core.locate import worst_columns
 from gradproof.core.norm import norm, products
-from gradproof.core.precision import CONFIDENCE, INNER_PRODUCT_ROUND_OFF, MISS, SINGLE, SUM_ROUND_OFF, UNSEEN_SHARE
+from gradproof.core.precision import (
+    CONFIDENCE,
+    INNER_PRODUCT_ROUND_OFF,
+    MISS,
+    SINGLE,
+    SUM_ROUND_OFF,
+    UNSEEN_SHARE,
+    reordered,
+)
 from gradproof.core.problem import Mode
 from gradproof.core.seen import Seen
 from gradproof.core.status import Status
@@ -157,7 +165,7 @@ class Push:
         bars = self._bars()
         with np.errstate(invalid="ignore"):
             within = (np.abs(self._survey.value - self._pushed) <= bars) & np.isfinite(bars)
-        return bool(within.all()) or bool((within | self._agrees_with_reverse()).all())
+        return bool(within.all()) or bool((within | self._agrees_with_reverse(exactly=True)).all())
 
     def _agrees(self) -> bool:
         """Whether nothing differs, and the bars are as narrow as they must be."""
@@ -171,8 +179,10 @@ class Push:
         share = norm(self._pushed) / math.sqrt(len(self._pushed) * len(ledger.direction))
         return bool((bars <= UNSEEN_SHARE * share).all())
 
-    def _agrees_with_reverse(self) -> Flags:
+    def _agrees_with_reverse(self, exactly: bool = False) -> Flags:
         """The outputs whose tangents follow from what was verified in reverse mode: its rows, or all of its answers.
+
+        `exactly`: but for round-off, which is what it takes where a tangent is beyond its bars.
 
         Then <v, J u> = <J^T v, u> for every question that was answered, with no error bar: what the two differ by
         bounds what could hide in each output, as in the ledger.
@@ -185,6 +195,10 @@ class Push:
             forward, forward_norm = products(cotangent, self._pushed)
             reverse, reverse_norm = products(ledger.direction, pullback)
             round_off = INNER_PRODUCT_ROUND_OFF * ledger.problem.coarsest_eps * (forward_norm + reverse_norm)
+            if exactly and not abs(forward - reverse) <= reordered(ledger.problem.coarsest_eps) * (
+                forward_norm + reverse_norm
+            ):
+                return agrees
             with np.errstate(divide="ignore"):
                 np.fmin(hides, (abs(forward - reverse) + round_off) / np.abs(cotangent), out=hides)
         return agrees | (hides <= ledger.wanted(self._survey, ledger.smallest_step))
