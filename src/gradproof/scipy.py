@@ -33,11 +33,13 @@ __all__ = ["ProblemReport", "check_grad", "check_problem"]
 
 _EPSILON = float(np.sqrt(np.finfo(np.float64).eps))
 """SciPy's default: it means that gradproof chooses the steps."""
+_optimize: Any = scipy.optimize  # whose functions are annotated in part
+_integrate: Any = scipy.integrate
 _SOLVERS: dict[str, Callable[..., Any]] = {
-    "minimize": scipy.optimize.minimize,
-    "least_squares": scipy.optimize.least_squares,
-    "root": scipy.optimize.root,
-    "solve_ivp": scipy.integrate.solve_ivp,
+    "minimize": _optimize.minimize,
+    "least_squares": _optimize.least_squares,
+    "root": _optimize.root,
+    "solve_ivp": _integrate.solve_ivp,
 }
 _FURTHER = {
     "solve_ivp": frozenset({"first_step", "min_step", "max_step", "rtol", "atol", "jac_sparsity", "lband", "uband"})
