@@ -81,7 +81,7 @@ def test_a_case_that_hangs_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_dask_cluster_runs_a_suite(tmp_path: Path) -> None:
     distributed = pytest.importorskip("distributed")
     with distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, host="127.0.0.1"
+        n_workers=2, threads_per_worker=1, processes=True, dashboard_address="127.0.0.1:0", host="127.0.0.1"
     ) as cluster:
         done = subprocess.run(
             command(f"{CASES}:case_many", "--scheduler", cluster.scheduler_address, "--results", "run.jsonl"),
@@ -101,7 +101,10 @@ def test_killed_and_resumed_every_case_is_there_once(tmp_path: Path) -> None:
     kills = 0
     for _ in range(10):
         process = subprocess.Popen(arguments, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        time.sleep(chance.uniform(3.0, 7.0))
+        deadline = time.monotonic() + 60.0
+        wanted = size(results) + chance.randrange(1, 20_000)  # bytes after which it is killed: wherever a line is then
+        while size(results) < wanted and process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.01)
         if process.poll() is not None:
             break
         kills += 1
@@ -114,6 +117,10 @@ def test_killed_and_resumed_every_case_is_there_once(tmp_path: Path) -> None:
     assert json.loads(header)["schema"] == "gradproof.suite/1"
     assert len(names) == len(set(names)) == 600
     assert kills
+
+
+def size(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0
 
 
 def test_a_line_that_was_cut_off_is_taken_out(tmp_path: Path) -> None:

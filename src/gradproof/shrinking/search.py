@@ -48,7 +48,7 @@ class Search:
             self._any(self._all_at_once())
             while self._shapes():
                 pass
-            while self._values():
+            while self._with_simple_values():
                 pass
             self._inputs()
         except OutOfBudget:
@@ -155,7 +155,7 @@ class Search:
 
     # values
 
-    def _values(self) -> bool:
+    def _with_simple_values(self) -> bool:
         return True in [self._any(self._simpler(array.position)) for array in self.call.arrays()]
 
     def _simpler(self, position: int) -> Iterator[tuple[Shrinkable, str]]:
