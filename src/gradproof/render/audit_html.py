@@ -6,14 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
-from typing import Any, cast
 
 from gradproof.render.audit import counted, foremost, meaning
 from gradproof.render.audit_words import told_notice, told_origin, told_share, told_shares
-from gradproof.render.text import number, number_or_nan, numeric_of, printable
+from gradproof.render.html import asset, environment
 from gradproof.results.audit import AuditedOperation, AuditReport
-
-_TEMPLATES = Path(__file__).parent / "templates"
 
 
 @dataclass(slots=True)
@@ -63,22 +60,9 @@ def write_audit(path: str | PathLike[str], report: AuditReport) -> None:
 
 def render(report: AuditReport) -> str:
     """The page. Names, messages and everything else of the user's is escaped."""
-    try:
-        from jinja2 import Environment, FileSystemLoader, StrictUndefined
-        from markupsafe import Markup
-    except ImportError as error:
-        raise ImportError(f"the HTML report needs {error.name}: pip install 'gradproof[html]'") from error
-    environment = Environment(
-        autoescape=True,
-        loader=FileSystemLoader(_TEMPLATES),
-        undefined=StrictUndefined,
-        finalize=_legible,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    filters = cast(dict[str, Any], environment.filters)
-    filters.update({"num": number, "value": number_or_nan, "numeric": numeric_of, "share": told_share})
-    return environment.get_template("audit.html.j2").render(
+    made = environment().overlay()
+    made.filters = {**made.filters, "share": told_share}
+    return made.get_template("audit.html.j2").render(
         report=report,
         meaning=meaning(report),
         guilty=None if report.origins else report.guilty,
@@ -90,11 +74,6 @@ def render(report: AuditReport) -> str:
         statuses=list(dict.fromkeys(operation.word for operation in report.operations if operation.word)),
         tree=tree_of(report),
         marked={operation.number for operation in _marked(report)},
-        style=Markup((_TEMPLATES / "style.css").read_text(encoding="utf-8")),
-        script=Markup((_TEMPLATES / "script.js").read_text(encoding="utf-8")),
+        style=asset("style.css"),
+        script=asset("script.js"),
     )
-
-
-def _legible(value: Any) -> Any:
-    """Without control characters and lone surrogates; what is HTML already, as it is."""
-    return value if hasattr(value, "__html__") else printable(str(value))
