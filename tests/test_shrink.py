@@ -221,7 +221,7 @@ def test_files_fail_under_pytest_with_torch_alone(tmp_path: Path) -> None:
         result.write(tmp_path / f"test_{number}.py")
     done = run_alone(tmp_path)
     assert done.returncode == 1, done.stdout + done.stderr
-    assert done.stdout.count("AssertionError: the derivative along u is") == len(cases), done.stdout
+    assert done.stdout.count("E       AssertionError: the derivative along u is") == len(cases), done.stdout
 
 
 def test_a_dtype_that_the_failure_needs_stays() -> None:
