@@ -73,6 +73,13 @@ class Anew(NamedTuple):
     is_needed: Callable[[], bool]
 
 
+class Stateless(NamedTuple):
+    """The vjp is made of the framework's own operations alone, which keep nothing from call to call.
+
+    What such a vjp answered is not asked again for a change that shows at every so many calls only.
+    """
+
+
 @dataclass(frozen=True, slots=True)
 class Form:
     """What an array is besides its values, in the framework's own words."""

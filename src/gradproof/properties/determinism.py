@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from gradproof.core.agreement import close
-from gradproof.core.capabilities import Omission
+from gradproof.core.capabilities import Omission, Stateless
 from gradproof.core.investigation import Investigation, basis
 from gradproof.core.options import Options
 from gradproof.core.problem import Apply, Mode, Problem
@@ -73,6 +73,8 @@ def _again(investigation: Investigation, options: Options) -> Iterator[Change]:
 def _often(investigation: Investigation, options: Options) -> Iterator[Change]:
     """A few questions once more, though all answers agree: a backward may change at every so many calls only."""
     problem, cost = investigation.problem, investigation.cost
+    if problem.capability(Stateless) is not None:
+        return
     missing = _SEVENTH - cost.vjps - _still_to_come(problem, options) if options.certify else 0
     times = max(missing, min(_OFTEN, (cost.evaluations + cost.vjps) // _CALLS))
     times = times if problem.inputs.size + problem.outputs.size <= _MOST else 0

@@ -32,7 +32,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gradproof.core.agreement import close, is_sum, largest_of, within
-from gradproof.core.capabilities import MemoryLayout
+from gradproof.core.capabilities import MemoryLayout, Stateless
 from gradproof.core.investigation import Investigation
 from gradproof.core.options import Options
 from gradproof.core.precision import HALF_OR_LESS, NARROW, reordered
@@ -207,7 +207,7 @@ def _with_probe(investigation: Investigation, options: Options) -> Trials:
     )
     if agree and not exact and first is not MemoryLayout.CONTIGUOUS:
         exact = _is_repeatable(investigation, large)
-    if agree and (len(v) > 1 or investigation.has_moved_on):
+    if agree and (len(v) > 1 or (investigation.has_moved_on and problem.capability(Stateless) is None)):
         c = constant(investigation)
         expanded = _ask(investigation, small * c, _if_possible(MemoryLayout.EXPANDED, layouts), asked)
         other = expanded / small

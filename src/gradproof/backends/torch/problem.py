@@ -36,6 +36,7 @@ from gradproof.core.capabilities import (
     MemoryWatch,
     Omission,
     Pairing,
+    Stateless,
     Twin,
     Twinned,
 )
@@ -144,6 +145,8 @@ def _assemble(
         if not isinstance(call, WideCall) and (twin is not None or point.space.coarsest_eps <= DOUBLE):
             find = functools.partial(_twinned, call, point, outputs, reverse, least_products, twin)
             further = {**further, Twin: Twin(_Once(find))}
+    if not (reverse.graph.hand_written or reverse.graph.anew):
+        further = {**further, Stateless: Stateless()}
     # what is compared with neighbours must be computed as they are
     if wide is not None:
         value = wide.value

@@ -32,7 +32,8 @@ class Graph:
     def __init__(self, call: Call, point: Point, outputs: Outputs, *, anew: bool = False) -> None:
         """`anew`: the function wrote to its inputs, so that what it saved may be gone already."""
         self._call, self._point, self._outputs = call, point, outputs
-        self._hand_written = bool(hand_written(outputs.tensors))
+        self.hand_written = bool(hand_written(outputs.tensors))
+        """Whether some node is not PyTorch's own."""
         self._asked = False
         self.anew = anew
         """Whether each question gets a graph of its own."""
@@ -51,7 +52,7 @@ class Graph:
 
         The first question is `watched` anyway: later ones rely on what it leaves.
         """
-        if not self._hand_written and not self.anew:
+        if not self.hand_written and not self.anew:
             return pulled(self._outputs.tensors)
         try:
             if self.anew:
@@ -71,7 +72,7 @@ class Graph:
             return self._once_more(pulled, error)
 
     def _pulled(self, outputs: Sequence[torch.Tensor], pulled: Pulled[T], watched: bool) -> T:
-        watches = self._watches(outputs) if watched and self._hand_written else None
+        watches = self._watches(outputs) if watched and self.hand_written else None
         if watches is None:
             return pulled(outputs)
         (saved, attached), anew = watches, self.anew
