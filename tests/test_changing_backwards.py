@@ -72,5 +72,6 @@ def test_where_every_entry_is_compared_it_fails_in_gradcheck_too(n: int, summed:
 def test_only_what_is_written_by_hand_is_asked_again_for_a_rare_change() -> None:
     x = numbers(5)
     own, by_hand = (check(f, x, modes="reverse", order=1) for f in (torch.sin, sine(lambda grad: 1.0)))
-    assert own and by_hand
+    assert own
+    assert by_hand
     assert own.cost.vjps < by_hand.cost.vjps

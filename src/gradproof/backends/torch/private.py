@@ -214,12 +214,9 @@ def _maps_rows(vmap: Vmap) -> bool:
     return products.tolist() == [3.0, 6.0] and negative.tolist() == [-3.0, -3.0]
 
 
-class VmapDerivative(Protocol):
-    """The same for a function that differentiates, with all arguments in rows. What is None stays None."""
-
-    def __call__(
-        self, function: Callable[..., Sequence[torch.Tensor | None]], arguments: Sequence[torch.Tensor]
-    ) -> list[torch.Tensor | None]: ...
+Differentiate = Callable[..., Sequence[torch.Tensor | None]]
+VmapDerivative = Callable[[Differentiate, Sequence[torch.Tensor]], list[torch.Tensor | None]]
+"""The same for a function that differentiates, with all arguments in rows. What is None stays None."""
 
 
 @functools.cache
@@ -232,9 +229,7 @@ def _private_vmap_derivative() -> VmapDerivative | None:
     enter, leave = _torch._C._vmapmode_increment_nesting, _torch._C._vmapmode_decrement_nesting
     add, remove = _torch._add_batch_dim, _torch._remove_batch_dim
 
-    def vmap_derivative(
-        function: Callable[..., Sequence[torch.Tensor | None]], arguments: Sequence[torch.Tensor]
-    ) -> list[torch.Tensor | None]:
+    def vmap_derivative(function: Differentiate, arguments: Sequence[torch.Tensor]) -> list[torch.Tensor | None]:
         size = arguments[0].shape[0]  # torch's `len` takes 2 µs
         level = enter()
         try:
@@ -255,27 +250,6 @@ def _maps_derivatives(vmap: VmapDerivative | None) -> bool:
     return none is None and gradients is not None and gradients.tolist() == [6.0, 12.0]
 
 
-def pull_batch(
-    outputs: Sequence[torch.Tensor], inputs: Sequence[torch.Tensor], cotangents: Sequence[torch.Tensor]
-) -> Sequence[torch.Tensor | None]:
-    """The gradients for cotangents in rows."""
-    vmap, pull = vmap_derivative(), engine()
-    if vmap is not None:
-        return vmap(lambda *rows: pull(outputs, inputs, rows), cotangents)
-    return torch.autograd.grad(outputs, inputs, cotangents, retain_graph=True, allow_unused=True, is_grads_batched=True)
-
-
-def push_batch(
-    function: Callable[..., Sequence[torch.Tensor]], tangents: Sequence[torch.Tensor]
-) -> Sequence[torch.Tensor]:
-    """The function, which makes dual tensors, of tangents in rows. Nothing public carries these: else it is a loop."""
-    vmap = vmap_derivative()
-    if vmap is not None:
-        return cast(list[torch.Tensor], vmap(function, tangents))
-    answers = [function(*row) for row in zip(*tangents, strict=True)]
-    return [torch.stack(column) for column in zip(*answers, strict=True)]
-
-
 def load_forward_mode() -> None:
     """torch loads some of its forward-mode rules on first use, with a warning that is none of the user's."""
     with contextlib.suppress(ImportError), warnings.catch_warnings(action="ignore"):
@@ -286,10 +260,8 @@ def load_forward_mode() -> None:
 
 
 def _mkldnn() -> torch.layout | None:
-    with contextlib.suppress(AttributeError):
-        return _torch._mkldnn
     with contextlib.suppress(Exception):
-        return torch.zeros(1, dtype=torch.float32, device="cpu").to_mkldnn().layout
+        return getattr(torch, "_mkldnn", None) or torch.zeros(1, dtype=torch.float32, device="cpu").to_mkldnn().layout
     return None
 
 
@@ -311,15 +283,13 @@ def _knows_zeros(is_zero_tensor: Callable[[torch.Tensor], bool]) -> bool:
     return is_zero_tensor(_torch._efficientzerotensor(2, device="cpu")) and not is_zero_tensor(_number(0.0))
 
 
-class CoordinateParts(Protocol):
-    """The indices and the values of a sparse tensor of layout COO, which share its memory."""
-
-    def __call__(self, tensor: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]: ...
+Parts = Callable[[torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
+"""The two tensors that another is made of; they share its memory."""
 
 
 @functools.cache
-def coordinate_parts() -> CoordinateParts:
-    """Indices and values as they are stored, also where an element is stored twice."""
+def coordinate_parts() -> Parts:
+    """Indices and values of layout COO as they are stored, also where an element is stored twice."""
     return _trusted("Tensor._values", lambda: _private_parts, _parts_are_stored, _public_parts)
 
 
@@ -337,22 +307,16 @@ def _public_parts(tensor: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     return plain.indices(), plain.values()
 
 
-def _parts_are_stored(parts: CoordinateParts) -> bool:
+def _parts_are_stored(parts: Parts) -> bool:
     indices = torch.tensor([[1, 1]], device="cpu")
     values = torch.stack([_number(5.0), _number(7.0)])
     found = parts(torch.sparse_coo_tensor(indices, values, (2,), check_invariants=False))
     return torch.equal(found[0], indices) and found[1].data_ptr() == values.data_ptr()
 
 
-class MaskedParts(Protocol):
-    """The memory behind a MaskedTensor, masked elements included, outside of any graph; and its mask."""
-
-    def __call__(self, tensor: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]: ...
-
-
 @functools.cache
-def masked_parts() -> MaskedParts:
-    """Data and mask as a MaskedTensor holds them."""
+def masked_parts() -> Parts:
+    """Data and mask as a MaskedTensor holds them: masked elements included, outside of any graph."""
     return _trusted("MaskedTensor._masked_data", lambda: _private_masked, _parts_are_masked, _public_masked)
 
 
@@ -366,7 +330,7 @@ def _public_masked(tensor: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     return masked.get_data().detach(), masked.get_mask()
 
 
-def _parts_are_masked(parts: MaskedParts) -> bool:
+def _parts_are_masked(parts: Parts) -> bool:
     from torch.masked import masked_tensor
 
     values, mask = torch.stack([_number(5.0), _number(7.0)]), torch.tensor([True, False], device="cpu")
@@ -432,6 +396,4 @@ def inside_a_transform() -> bool:
 
 def uncompiled() -> AbstractContextManager[Any]:
     """While inside, compiled functions run as they are written; where nothing is compiled, there is nothing to do."""
-    if "torch._dynamo" not in sys.modules:
-        return nullcontext()
-    return torch.compiler.set_stance("force_eager")
+    return torch.compiler.set_stance("force_eager") if "torch._dynamo" in sys.modules else nullcontext()

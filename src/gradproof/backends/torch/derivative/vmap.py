@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Collection, Sequence
+from typing import cast
 
 import torch
 
@@ -30,13 +31,25 @@ def pull_rows(
     outputs: Sequence[torch.Tensor], inputs: Sequence[torch.Tensor], cotangents: Sequence[torch.Tensor]
 ) -> Sequence[torch.Tensor | None]:
     """The gradients of the inputs for cotangents in rows, None where nothing depends on one."""
+    vmap, pull = private.vmap_derivative(), private.engine()
     with warnings.catch_warnings(action="ignore"):
-        return private.pull_batch(outputs, inputs, cotangents)
+        if vmap is not None:
+            return vmap(lambda *rows: pull(outputs, inputs, rows), cotangents)
+        return torch.autograd.grad(
+            outputs, inputs, cotangents, retain_graph=True, allow_unused=True, is_grads_batched=True
+        )
 
 
 def push_rows(
     function: Callable[..., Sequence[torch.Tensor]], tangents: Sequence[torch.Tensor]
 ) -> Sequence[torch.Tensor]:
-    """A function that makes dual tensors and returns output tangents, of tangents in rows."""
+    """A function that makes dual tensors and returns output tangents, of tangents in rows.
+
+    Nothing public carries dual tensors through vmap: without the private one it is a loop.
+    """
+    vmap = private.vmap_derivative()
     with warnings.catch_warnings(action="ignore"):
-        return private.push_batch(function, tangents)
+        if vmap is not None:
+            return cast(list[torch.Tensor], vmap(function, tangents))
+        answers = [function(*row) for row in zip(*tangents, strict=True)]
+        return [torch.stack(column) for column in zip(*answers, strict=True)]
