@@ -12,7 +12,7 @@ from functions import custom, numbers
 
 import gradproof
 from gradproof import Verdict
-from gradproof.engine import name_of
+from gradproof.results.called import name_of
 from gradproof.torch import (
     compare,
     get_analytical_jacobian,

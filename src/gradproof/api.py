@@ -11,9 +11,10 @@ from gradproof.backends import Reconsiders
 from gradproof.core.options import Options, Strategy, spacing_of
 from gradproof.core.problem import Mode, NothingToCheckError, Problem
 from gradproof.core.status import Status
-from gradproof.engine import Request, Round, conclude, examine, name_of
+from gradproof.engine import Request, Round, conclude, examine
 from gradproof.names import ModeName, PropertyName, StrategyName
 from gradproof.properties import DEFAULT, PROPERTIES, known_properties
+from gradproof.results.called import name_of
 from gradproof.results.repeat import call_line
 from gradproof.results.report import Report
 from gradproof.workers import Calling, Working, sendable

@@ -18,10 +18,11 @@ from gradproof.backends.torch.audit.run import Recording
 from gradproof.backends.torch.audit.session import AuditSession
 from gradproof.core.problem import NothingToCheckError
 from gradproof.core.status import Status
-from gradproof.engine import name_of, observers, version_of
+from gradproof.engine import observers
 from gradproof.render.audit_words import context_headline
 from gradproof.render.progress import Steps
 from gradproof.results.audit import AuditedOperation, AuditReport, Notice, NoticeKind, Origin, Phase
+from gradproof.results.called import name_of, version_of
 from gradproof.results.finding import Finding
 from gradproof.results.report import Report, Verdict
 

@@ -28,8 +28,9 @@ from gradproof.backends.torch.modules import ModuleCall
 from gradproof.core.options import Options, Strategy
 from gradproof.core.problem import Mode
 from gradproof.core.status import Status
-from gradproof.engine import Request, Round, conclude, examine, name_of
+from gradproof.engine import Request, Round, conclude, examine
 from gradproof.properties import DEFAULT, known_properties
+from gradproof.results.called import name_of
 from gradproof.results.finding import Finding
 from gradproof.results.repeat import call_line
 from gradproof.results.report import Report

@@ -37,6 +37,7 @@ from gradproof.properties import DEFAULT, EXPLANATIONS, PROPERTIES
 from gradproof.properties.mutation import with_values_told
 from gradproof.properties.property import Property
 from gradproof.render.progress import watching
+from gradproof.results.called import version_of
 from gradproof.results.certificate import Certificate
 from gradproof.results.finding import Finding
 from gradproof.results.report import Report, Spent
@@ -389,30 +390,9 @@ def _both(first: Certificate | None, second: Certificate | None) -> Certificate 
     return None if first is None or second is None else first + second
 
 
-@functools.cache
-def version_of(package: str) -> str:
-    from importlib.metadata import version  # takes a tenth of the time that importing gradproof may take
-
-    return version(package)
-
-
 def _illustrated(first: Round, report: Report) -> Report:
     """With slices and ladders."""
     if first.investigation is None:
         return report
     exhibits = measure_exhibits(first.investigation, [f for f in report.findings if f in first.findings])
     return dataclasses.replace(report, exhibits=exhibits)
-
-
-def name_of(func: Callable[..., Any]) -> str:
-    """What a reader would call a function.
-
-    >>> name_of(functools.partial(divmod, 3))
-    'divmod'
-    """
-    while isinstance(func, functools.partial):
-        func = func.func
-    # an operator of torch.library is called by what it was registered as
-    name = str(getattr(func, "__name__", "") or getattr(func, "_qualname", "") or type(func).__qualname__)
-    owner = getattr(func, "__self__", None)
-    return f"{owner.__qualname__}.{name}" if isinstance(owner, type) and not owner.__name__.startswith("_") else name

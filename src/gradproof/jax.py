@@ -28,8 +28,9 @@ from gradproof.backends.notices import NonDifferentiableWarning, UnseenWarning, 
 from gradproof.core.options import Options, Strategy
 from gradproof.core.problem import Mode, NothingToCheckError, Problem
 from gradproof.core.status import Status
-from gradproof.engine import Request, conclude, examine, explain, is_fatal, name_of, observers
+from gradproof.engine import Request, conclude, examine, explain, is_fatal, observers
 from gradproof.properties import DEFAULT
+from gradproof.results.called import name_of
 
 __all__ = ["NonDifferentiableWarning", "UnseenWarning", "check_grads", "check_jvp", "check_vjp"]
 

@@ -17,7 +17,8 @@ from gradproof.backends.torch.regimes.regime import NotApplicableError, Regime
 from gradproof.backends.torch.regimes.session import regime_of
 from gradproof.backends.torch.regimes.ways import WAYS, Way
 from gradproof.core.status import Status
-from gradproof.engine import name_of, observers
+from gradproof.engine import observers
+from gradproof.results.called import name_of
 from gradproof.results.regimes import RegimeRow, RegimesReport, Standing
 from gradproof.results.report import Report, Verdict
 

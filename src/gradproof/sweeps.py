@@ -11,7 +11,7 @@ from typing import Any
 from gradproof.api import check
 from gradproof.backends import Backend, Variation, Varied, as_arguments, dtypes_of_frameworks, find_backend
 from gradproof.core.capabilities import MemoryLayout
-from gradproof.engine import name_of
+from gradproof.results.called import name_of
 from gradproof.results.report import Report
 from gradproof.results.sweep import CaseReport, SweepReport
 

@@ -14,13 +14,16 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-import torch
 from torch.autograd.gradcheck import GradcheckError as TorchGradcheckError
 
 from gradproof import audits
 from gradproof.backends import Session, as_arguments
 from gradproof.backends.notices import NonDifferentiableWarning, UnseenWarning, notify
-from gradproof.backends.torch import jacobians
+from gradproof.backends.torch.helpers import (
+    get_analytical_jacobian,
+    get_numerical_jacobian,
+    get_numerical_jacobian_wrt_specific_input,
+)
 from gradproof.backends.torch.phrases import PHRASES
 from gradproof.backends.torch.problem import LEAST_PRODUCTS
 from gradproof.backends.torch.session import comparing_session, gradcheck_session, gradgradcheck_session
@@ -28,11 +31,12 @@ from gradproof.backends.torch.tensors.strided import StridedFunction, StridedOut
 from gradproof.core.options import Options, Strategy, spacing_of
 from gradproof.core.problem import Mode, Problem
 from gradproof.core.status import Status
-from gradproof.engine import Request, conclude, examine, explain, is_fatal, name_of, observers
+from gradproof.engine import Request, conclude, examine, explain, is_fatal, observers
 from gradproof.names import PropertyName
 from gradproof.properties import DEFAULT, known_properties
 from gradproof.regimes import regimes
 from gradproof.results.audit import AuditReport
+from gradproof.results.called import name_of
 from gradproof.results.finding import Finding
 from gradproof.results.report import Report
 
@@ -87,6 +91,7 @@ def gradcheck(
     Every argument means what it means to torch, with one refinement: at its default, `eps` leaves the step to the
     ladder, which adapts it to the dtype, the scale of the input and the function; any other value is used as it is.
 
+    >>> import torch
     >>> x = torch.rand(3, dtype=torch.float64, requires_grad=True)
     >>> gradcheck(lambda x: x * x.detach(), (x,), raise_exception=False)
     False
@@ -224,6 +229,7 @@ def gradgradcheck(
     numbered on, `inputs` first. Gradients of sparse inputs may be sparse; where torch has no second derivative of a
     sparse operator, `NotImplementedError` names it.
 
+    >>> import torch
     >>> x = torch.rand(3, dtype=torch.float64, requires_grad=True)
     >>> gradgradcheck(lambda x: x**3, (x,))
     True
@@ -257,6 +263,7 @@ def as_sparse_gradcheck(gradcheck: Callable[..., Any]) -> Callable[..., Any]:
     `masked=True` every element of a sparse input has a value. Only our own `gradgradcheck` gets the sparse inputs
     themselves: torch cannot differentiate the construction of a sparse tensor twice.
 
+    >>> import torch
     >>> x = torch.eye(3, dtype=torch.float64).to_sparse().requires_grad_()
     >>> as_sparse_gradcheck(gradcheck)(lambda x: x * 2, (x,), masked=True)
     True
@@ -305,6 +312,7 @@ def compare(
     writes to its inputs, to grad_output or to what it saved has a finding of `mutation`, unless `allow` names it.
     Nothing raises for a difference: the report says what differs.
 
+    >>> import torch
     >>> x = torch.rand(100, dtype=torch.float32, requires_grad=True)
     >>> compare(lambda x: x.exp() / x.exp().sum(), lambda x: torch.softmax(x, 0), x).verdict.name
     'PASS'
@@ -344,6 +352,7 @@ def audit(
     Nothing raises for what is wrong, or for an exception of the model: the report says it. The model, its gradients
     and random states are afterwards as before.
 
+    >>> import torch
     >>> class Cube(torch.autograd.Function):
     ...     @staticmethod
     ...     def forward(ctx, x):
@@ -360,53 +369,6 @@ def audit(
     return audits.audit(model, inputs, kwargs, deep=deep, budget=budget, seed=seed)
 
 
-def get_numerical_jacobian(
-    fn: Callable[..., Any], inputs: Any, target: Any = None, eps: float = 1e-3, grad_out: float = 1.0
-) -> tuple[torch.Tensor, ...]:
-    """The numerical Jacobian of the first output of `fn(inputs)` for each tensor of `target` (default: `inputs`).
-
-    Plain central differences with step `eps`; one row for each element of the input, one column for each of the
-    output. `target` may be anything that `fn` reads, by argument or not.
-    """
-    _only_one(grad_out, "get_numerical_jacobian")
-    jacobians.warn_of_deprecation("get_numerical_jacobian")
-    return jacobians.numerical_of_first_output(fn, inputs, target, eps)
-
-
-def get_numerical_jacobian_wrt_specific_input(
-    fn: Callable[..., Any],
-    input_idx: int,
-    inputs: Sequence[Any],
-    outputs: Sequence[torch.Tensor],
-    eps: float,
-    input: torch.Tensor | None = None,
-    is_forward_ad: bool = False,
-) -> tuple[torch.Tensor, ...]:
-    """The numerical Jacobians of all outputs of `fn(*inputs)` for `inputs[input_idx]`, or for `input` if given.
-
-    `outputs` and `is_forward_ad` are torch's; the outputs are read off the function itself.
-    """
-    return jacobians.numerical_of_one_input(fn, input_idx, inputs, eps, input)
-
-
-def get_analytical_jacobian(
-    inputs: Any, output: torch.Tensor, nondet_tol: float = 0.0, grad_out: float = 1.0
-) -> tuple[tuple[torch.Tensor, ...], bool, bool, bool]:
-    """The Jacobians of `output`, by its graph, for each tensor of `inputs` that requires a gradient.
-
-    Returns them with three flags: the backward is repeatable to within `nondet_tol`; the gradients have the sizes
-    of their inputs; they have their dtypes.
-    """
-    _only_one(grad_out, "get_analytical_jacobian")
-    jacobians.warn_of_deprecation("get_analytical_jacobian")
-    return jacobians.analytical_with_flags(inputs, output, nondet_tol)
-
-
 def _require(condition: bool, what: str) -> None:
     if not condition:
         raise AssertionError(f"Expected {what}")
-
-
-def _only_one(grad_out: float, name: str) -> None:
-    if grad_out != 1.0:
-        raise ValueError(f"Expected grad_out to be 1.0: {name} takes no other value, got {grad_out!r}")

@@ -14,8 +14,9 @@ from gradproof.backends import as_arguments, find_backend
 from gradproof.backends.shrinkable import Failure, Shrinkable
 from gradproof.core.problem import Mode, NothingToCheckError
 from gradproof.core.status import Status
-from gradproof.engine import name_of, unobserved
+from gradproof.engine import unobserved
 from gradproof.properties import PROPERTIES
+from gradproof.results.called import name_of
 from gradproof.results.finding import Finding
 from gradproof.results.report import Report
 from gradproof.results.shrunk import ShrinkResult

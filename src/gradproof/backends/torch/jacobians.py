@@ -10,7 +10,6 @@ import numpy as np
 import torch
 
 from gradproof.backends import as_arguments
-from gradproof.backends.notices import notify
 from gradproof.backends.torch.calls import call_of, flatten_outputs
 from gradproof.backends.torch.derivative.pull import pull
 from gradproof.backends.torch.problem import first_order
@@ -19,11 +18,6 @@ from gradproof.core.investigation import Investigation
 from gradproof.core.space import Block
 from gradproof.core.stencil import Stencil
 from gradproof.core.types import Indices, Matrix
-
-
-def warn_of_deprecation(name: str) -> None:
-    """Warn the user of a helper that torch has marked as going away."""
-    notify(f"`{name}` is deprecated in torch, which this stands in for: it is private there.", FutureWarning, 3)
 
 
 def numerical_of_first_output(
