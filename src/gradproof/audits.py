@@ -11,6 +11,7 @@ from gradproof.api import check
 from gradproof.backends import as_arguments
 from gradproof.backends.torch.audit.account import Account
 from gradproof.backends.torch.audit.context import departure, faithful, overwriting, overwritten
+from gradproof.backends.torch.audit.declared import Declared, declares
 from gradproof.backends.torch.audit.flat import saturated
 from gradproof.backends.torch.audit.nonfinite import NonFinite, nonfinite
 from gradproof.backends.torch.audit.operation import Operation, Replay, described
@@ -68,6 +69,8 @@ class _Audit:
         self._deep, self._budget, self._seed = deep, budget, seed
         self._session = AuditSession(model, arguments, keywords)
         self._recording: Recording = self._session.record(seed)
+        told = {operation.number: declares(operation) for operation in self._recording.operations}
+        self._declared = {number: options for number, options in told.items() if options}
         self._findings: dict[int, list[Finding]] = {}
         self._reports: dict[int, Report] = {}
         self._unchecked: dict[int, str] = {}
@@ -112,15 +115,16 @@ class _Audit:
             self._notes.append("nothing that the model reads requires a gradient")
             return None
         try:
-            report = check(
-                self._session.whole(),
-                self._arguments,
-                self._keywords,
-                modes="reverse",
-                properties=_OF_TORCH,
-                budget=_WHOLE if self._recording.backward is not None else _WITHOUT_GRAPH,
-                seed=self._seed,
-            )
+            with self._session.declared().restarting(self._session.whole()) as whole:
+                report = check(
+                    whole,
+                    self._arguments,
+                    self._keywords,
+                    modes="reverse",
+                    properties=_OF_TORCH,
+                    budget=_WHOLE if self._recording.backward is not None else _WITHOUT_GRAPH,
+                    seed=self._seed,
+                )
         except (NothingToCheckError, TypeError, ValueError) as error:
             self._notes.append(f"the whole could not be checked: {error}")
             return None
@@ -136,7 +140,8 @@ class _Audit:
     def _wanted(self, whole: Report | None, account: Account | None) -> list[Operation]:
         """Those to check: what is written by hand first, then by what each explains.
 
-        Where the whole passes and nothing stands out, what is written by hand is enough, unless all are asked for.
+        Where the whole passes and nothing stands out, what is written by hand or declares a gradient of its own is
+        enough, unless all are asked for.
         """
         operations = [operation for operation in self._recording.operations if operation.differentiable]
         everything = self._deep or whole is None or not whole.ok or account is None
@@ -147,7 +152,8 @@ class _Audit:
             part = account.contributions.get(operation.number, 0.0) if account else 0.0
             return not operation.kind.by_hand, -abs(part), operation.number
 
-        chosen = operations if everything else [each for each in operations if each.kind.by_hand]
+        special = [each for each in operations if each.kind.by_hand or each.number in self._declared]
+        chosen = operations if everything else special
         return sorted(chosen, key=urgency)
 
     def _check_operations(self, operations: Sequence[Operation], account: Account | None) -> None:
@@ -178,14 +184,15 @@ class _Audit:
                 return
         replay = Replay(operation)
         try:
-            self._reports[operation.number] = check(
-                replay,
-                replay.inputs(),
-                modes="reverse" if not operation.kind.by_hand else None,
-                properties=_BY_HAND if operation.kind.by_hand else _OF_TORCH,
-                budget=left,
-                seed=self._seed,
-            )
+            with Declared([operation]).restarting(replay) as function:
+                self._reports[operation.number] = check(
+                    function,
+                    replay.inputs(),
+                    modes="reverse" if not operation.kind.by_hand else None,
+                    properties=_BY_HAND if operation.kind.by_hand else _OF_TORCH,
+                    budget=left,
+                    seed=self._seed,
+                )
         except (NothingToCheckError, TypeError, ValueError) as error:
             self._unchecked[operation.number] = str(error)
 
@@ -223,6 +230,8 @@ class _Audit:
         """What is named without being wrong."""
         operations = self._recording.operations
         yield from self._overwritten()
+        for number, options in self._declared.items():
+            yield Notice(kind=NoticeKind.DECLARED, operation=number, options=options)
         for operation in operations:
             if self._cuts(operation, whole, account):
                 yield Notice(kind=NoticeKind.CUT, operation=operation.number)

@@ -149,14 +149,16 @@ class Replay:
     def inputs(self) -> tuple[torch.Tensor, ...]:
         """What went in: the leaves of the model themselves, and copies of all else, each a leaf that wants a gradient.
 
-        A leaf that goes in twice is a copy the second time.
+        A leaf that goes in twice is a copy the second time, and so is one that was written to before it went in.
         """
         seen: set[int] = set()
         inputs: list[torch.Tensor] = []
         for i in self.positions:
-            source = self.operation.leaves[i].source
+            source, value = self.operation.leaves[i].source, self.operation.leaves[i].value
             if source is None or id(source) in seen or not source.requires_grad or source.grad_fn is not None:
-                inputs.append(self.operation.leaves[i].value.detach().clone().requires_grad_())
+                inputs.append(value.detach().clone().requires_grad_())
+            elif not torch.equal(source.detach(), value):
+                inputs.append(value.detach().clone().requires_grad_())
             else:
                 seen.add(id(source))
                 inputs.append(source)

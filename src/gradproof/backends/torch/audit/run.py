@@ -136,8 +136,16 @@ class Sides:
     model does not run there, they are moved in place, by a step that they can hold.
     """
 
-    def __init__(self, call: Call, paths: ModulePaths, leaves: Sequence[Leaf], seed: int) -> None:
-        self._call, self._paths, self._leaves = call, paths, leaves
+    def __init__(
+        self,
+        call: Call,
+        paths: ModulePaths,
+        leaves: Sequence[Leaf],
+        seed: int,
+        around: Callable[[], AbstractContextManager[Any]] = nullcontext,
+    ) -> None:
+        """`around` is entered for each run."""
+        self._call, self._paths, self._leaves, self._around = call, paths, leaves, around
         generator = torch.Generator().manual_seed(seed + 1)
         self._directions = [
             _drawn(leaf.tensor, generator).to(leaf.tensor.device) * _scale(leaf.tensor) for leaf in leaves
@@ -189,7 +197,7 @@ class Sides:
 
         @contextmanager
         def around() -> Generator[None]:
-            with widening or nullcontext(), recorder.recording():
+            with self._around(), widening or nullcontext(), recorder.recording():
                 yield
 
         outputs = tensors_of(_run(self._call, around))
