@@ -155,13 +155,11 @@ class Replay:
         inputs: list[torch.Tensor] = []
         for i in self.positions:
             source, value = self.operation.leaves[i].source, self.operation.leaves[i].value
-            if source is None or id(source) in seen or not source.requires_grad or source.grad_fn is not None:
-                inputs.append(value.detach().clone().requires_grad_())
-            elif not torch.equal(source.detach(), value):
-                inputs.append(value.detach().clone().requires_grad_())
-            else:
+            if source is not None and id(source) not in seen and _is_as_recorded(source, value):
                 seen.add(id(source))
                 inputs.append(source)
+            else:
+                inputs.append(value.detach().clone().requires_grad_())
         return tuple(inputs)
 
     def __call__(self, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
@@ -180,6 +178,11 @@ class Replay:
         outputs = [o for o in flatten_outputs(result) if isinstance(o, torch.Tensor)]
         outputs += [values[i] for i in operation.written if not any(values[i] is o for o in outputs)]
         return tuple(outputs)
+
+
+def _is_as_recorded(source: torch.Tensor, value: torch.Tensor) -> bool:
+    """Whether a tensor is still the leaf that went in, with the same value."""
+    return source.requires_grad and source.grad_fn is None and torch.equal(source.detach(), value)
 
 
 def _plain(leaf: Any) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from gradproof.backends.torch.audit.account import Account, account
+from gradproof.backends.torch.audit.account import Account, account, coarsest
 from gradproof.backends.torch.audit.declared import Declared
 from gradproof.backends.torch.audit.places import ModulePaths
 from gradproof.backends.torch.audit.run import Leaf, Recording, Sides, record
@@ -113,8 +113,9 @@ class AuditSession:
         if recording is None or recording.backward is None or recording.raised is not None:
             return None
         with kept([leaf.tensor for leaf in recording.leaves], self._call) as call:
-            sides = Sides(call, self._paths, recording.leaves, seed, self.declared)
-            return account(recording, sides, recording.leaves)
+            eps = coarsest(recording)
+            sides = Sides(call, self._paths, recording.leaves, seed, self.declared, eps)
+            return account(recording, sides, eps)
 
 
 def _modules_of(model: Callable[..., Any]) -> Iterator[tuple[str, torch.nn.Module]]:
