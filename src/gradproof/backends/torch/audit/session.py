@@ -33,6 +33,7 @@ class Reaching(torch.nn.Module):
         super().__init__()
         self._function, self._tensors = function, list(tensors)
         self.__name__ = getattr(function, "__name__", type(function).__name__)
+        self.__wrapped__ = function
         for name, module in modules:
             self.add_module(name.replace(".", "_"), module)
 
