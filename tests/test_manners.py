@@ -256,7 +256,7 @@ def test_gradients_stay_what_and_where_they_were(
 
 def test_a_function_that_adds_to_its_gradient_finds_it_as_it_was() -> None:
     x = numbers(3)
-    report = gradproof.check(reading_its_gradient, x)
+    report = gradproof.check(reading_its_gradient, x, modes="reverse")
     assert report.ok, str(report)
     assert x.grad is None
 

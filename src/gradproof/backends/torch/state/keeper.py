@@ -116,10 +116,12 @@ def _is_leaf(value: Any) -> bool:
 
 
 def _tensors_around(function: Any, depth: int = _DEPTH) -> Iterator[torch.Tensor]:
-    """The tensors that a function refers to, or another one that it calls."""
+    """The tensors that a function refers to, or another one that it calls, and the parameters of modules there."""
     for _, value in referred(getattr(function, "__wrapped__", function)):
         if isinstance(value, torch.Tensor):
             yield value
+        elif isinstance(value, torch.nn.Module):
+            yield from value.parameters()
         elif depth and isinstance(value, types.FunctionType) and not value.__module__.startswith("torch"):
             yield from _tensors_around(value, depth - 1)
 
