@@ -9,6 +9,7 @@ import importlib
 import math
 import os
 import pickle
+import weakref
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from typing import Any
@@ -74,12 +75,22 @@ class Dispatcher:
 
 
 def _count(executor: Executor) -> int:
-    """How many workers it has: pools say so, a Dask client is asked for the threads of its cluster."""
+    """How many workers it has: pools say so, a Dask client asks its cluster how many threads there are."""
     known: Any = getattr(executor, "_max_workers", None) or getattr(executor, "num_workers", None)
     client: Any = getattr(executor, "_client", None)
     if known is None and client is not None:
-        known = sum(client.nthreads().values())
+        known = _threads_of(client)
     return int(known or os.cpu_count() or 1)
+
+
+_known: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+
+
+def _threads_of(client: Any) -> int:
+    """Asked once: it takes a message there and back."""
+    if client not in _known:
+        _known[client] = sum(client.nthreads().values())
+    return _known[client]
 
 
 # what can be sent
