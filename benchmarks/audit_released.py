@@ -55,6 +55,17 @@ def mistral() -> Made:
     return language(config, MistralForCausalLM)
 
 
+def opt() -> Made:
+    """With padding at the end of a row: its embedding declares that the padding gets no gradient."""
+    from transformers import OPTConfig, OPTForCausalLM
+
+    small = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "ffn_dim": 24}
+    config = OPTConfig(vocab_size=40, max_position_embeddings=16, word_embed_proj_dim=16, pad_token_id=1, **small)
+    model, (given,), keywords = language(config, OPTForCausalLM)
+    given[0, -2:] = 1
+    return model, (given,), keywords
+
+
 def vit() -> Made:
     from transformers import ViTConfig, ViTForImageClassification
 
@@ -68,6 +79,7 @@ MODELS: dict[str, Callable[[], Made]] = {
     "T5": t5,
     "Llama": llama,
     "Mistral": mistral,
+    "OPT": opt,
     "ViT": vit,
 }
 

@@ -47,6 +47,12 @@ def of_two(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     return right(x) * right(y)
 
 
+def of_sizes(x: torch.Tensor, y: torch.Tensor, z: torch.Tensor) -> torch.Tensor:
+    """Inputs whose gradients are of very different sizes."""
+    time.sleep(5 * SECONDS)
+    return 1e9 * right(x).sum() + right(y).sum() + 1e-7 * right(z).sum()
+
+
 def kinked(x: torch.Tensor) -> torch.Tensor:
     return torch.relu(right(x))
 
@@ -99,3 +105,83 @@ def always_dies(x: torch.Tensor) -> torch.Tensor:
     if os.environ.get("GRADPROOF_TEST_MAIN") != str(os.getpid()):
         os._exit(1)
     return right(x)
+
+
+# models to audit
+
+
+class Gelu(torch.autograd.Function):
+    """x times the normal distribution function; a factor of `slope` in its derivative."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, slope: float) -> torch.Tensor:
+        ctx.save_for_backward(x)
+        ctx.slope = slope
+        return x * torch.special.ndtr(x)
+
+    @staticmethod
+    def backward(ctx: Any, g: torch.Tensor) -> tuple[torch.Tensor, None]:
+        (x,) = ctx.saved_tensors
+        density = torch.exp(-x * x / 2) / (2 * torch.pi) ** 0.5
+        return g * (torch.special.ndtr(x) + ctx.slope * x * density), None
+
+
+@torch.library.custom_op("gradproof_executors::tripled", mutates_args=())
+def tripled(x: torch.Tensor) -> torch.Tensor:
+    return 3.0 * x
+
+
+def _tripled_backward(ctx: Any, g: torch.Tensor) -> torch.Tensor:
+    return 3.0 * g
+
+
+tripled.register_autograd(_tripled_backward)
+
+
+class Audited(torch.nn.Module):
+    """Attributes, methods, operators, dropout, batch norm, an embedding that declares, and two Functions by hand."""
+
+    def __init__(self, slope: float) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.slope = slope
+        self.embedding = torch.nn.Embedding(6, 4, padding_idx=0)
+        self.norm = torch.nn.BatchNorm1d(4)
+        self.attention = torch.nn.MultiheadAttention(4, 2, batch_first=True)
+        self.linear = torch.nn.Linear(4, 3)
+
+    def forward(self, ids: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
+        x = self.embedding(ids) * scale
+        x = self.norm(x.mT).mT ** 2 + torch.ops.aten.sin(x)
+        x = x + self.attention(x, x, x, need_weights=False)[0]
+        x = Gelu.apply(torch.nn.functional.dropout(x, 0.3), self.slope)
+        return torch.log_softmax(self.linear(tripled(x))[..., :2], -1) / x.shape[-1]
+
+
+def audited(slope: float, dtype: torch.dtype = torch.float64) -> tuple[Audited, tuple[torch.Tensor, torch.Tensor]]:
+    model = Audited(slope).to(dtype)
+    torch.nn.init.normal_(model.embedding.weight)
+    return model, (torch.tensor([[0, 1, 2], [3, 0, 5]]), numbers(4, dtype))
+
+
+class Ending(torch.autograd.Function):
+    """Ends the first worker that it runs in, or every one."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, marker: str) -> torch.Tensor:
+        elsewhere = os.environ.get("GRADPROOF_TEST_MAIN") != str(os.getpid())
+        if elsewhere and not (marker and Path(marker).exists()):
+            if marker:
+                Path(marker).touch()
+            os._exit(1)
+        time.sleep(0.05)
+        return 2 * x
+
+    @staticmethod
+    def backward(ctx: Any, g: torch.Tensor) -> tuple[torch.Tensor, None]:
+        return 2 * g, None
+
+
+def ending(x: torch.Tensor, marker: str) -> torch.Tensor:
+    """Two of them: the first operation is checked by the audit's own process."""
+    return Ending.apply(Ending.apply(x, marker)[:2], marker).sum()

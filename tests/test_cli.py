@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any, cast
 
@@ -382,6 +384,53 @@ def test_several_processes_find_what_one_finds(module: Path) -> None:
     assert alone.exit_code == together.exit_code == 1
     without_times = [re.sub(r"\d+\.\d{3} s", "", text.stdout) for text in (alone, together)]
     assert without_times[0] == without_times[1]
+
+
+ENDING = """
+import os, time, torch
+
+def slow(x):
+    open(f"reached-{os.getpid()}", "w").close()
+    time.sleep(60)
+    return x
+
+def ends(x):
+    os._exit(9)
+
+def point():
+    return torch.ones(2, dtype=torch.float64, requires_grad=True)
+
+FAST = [(torch.sin, point()), (torch.exp, point()), (torch.cos, point()), (torch.tanh, point())]
+SLOW = [*FAST, (slow, point()), (slow, point())]
+LOST = [*FAST[:2], (ends, point()), *FAST[2:], (torch.sin, point())]
+"""
+
+
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_an_interrupt_leaves_a_partial_report_at_once(tmp_path: Path, jobs: str) -> None:
+    (tmp_path / "ending.py").write_text(ENDING, encoding="utf-8")
+    command = [sys.executable, "-m", "gradproof", "check", "ending.py:SLOW", "--jobs", jobs, "--json", "out.json"]
+    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    while len([*tmp_path.glob("reached-*")]) < int(jobs) and process.poll() is None:
+        time.sleep(0.1)
+    time.sleep(1.0)  # the first four are done; the others take a minute each
+    process.send_signal(signal.SIGINT)
+    since = time.monotonic()
+    _, errors = process.communicate(timeout=30)
+    assert time.monotonic() - since < 3.0
+    assert process.returncode == 130, errors
+    assert "stopped: not all cases were checked" in errors
+    assert "Traceback" not in errors
+    made = load_run((tmp_path / "out.json").read_text(encoding="utf-8"))
+    assert [each.name for each in made.checks] == [f"SLOW[{k}]" for k in range(4)]
+
+
+def test_a_case_that_ends_its_process_takes_no_other_along(tmp_path: Path) -> None:
+    (tmp_path / "ending.py").write_text(ENDING, encoding="utf-8")
+    done = subprocess_run("-m", "gradproof", "check", "ending.py:LOST", "--jobs", "2", cwd=tmp_path)
+    assert done.returncode == 4, done.stderr
+    assert "6 checks: 1 raised an exception, 5 PASS" in done.stdout
+    assert "LOST[2]: raised BrokenProcessPool" in done.stderr
 
 
 def test_only_wrong_prints_what_does_not_pass(module: Path) -> None:

@@ -202,6 +202,65 @@ def test_tensors_that_share_memory_are_put_back() -> None:
         gradcheck(lambda a, b: Saboteur(5, "exception")(b), views)
 
 
+OUTSIDE = numbers(3)
+LAYER = torch.nn.Linear(3, 2).double()
+
+
+def backward_inside(x: torch.Tensor) -> torch.Tensor:
+    """Takes gradients of itself, of a tensor around it and of a module, and adds them up where they are."""
+    (x * OUTSIDE).sum().backward()
+    LAYER(x).sum().backward()
+    return torch.sin(x)
+
+
+def raising_after_backward(x: torch.Tensor) -> torch.Tensor:
+    backward_inside(x)
+    raise ValueError("after a backward")
+
+
+def reading_its_gradient(x: torch.Tensor) -> torch.Tensor:
+    """Depends on what it finds, so every call must find the same."""
+    (2 * x).sum().backward()
+    assert x.grad is not None
+    return x * x.grad.detach().clone()
+
+
+DOORS: dict[str, Callable[..., Any]] = {
+    "check": gradproof.check,
+    "entries": lambda func, x: gradproof.check(func, x, strategy="entries", order=2),
+    "gradcheck": gradcheck,
+    "gradgradcheck": gradgradcheck,
+    "audit": gradproof.torch.audit,
+    "regimes": gradproof.torch.regimes,
+}
+
+
+@pytest.mark.parametrize("has_gradients", [False, True])
+@pytest.mark.parametrize("func", [backward_inside, raising_after_backward, reading_its_gradient])
+@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.filterwarnings("ignore")
+def test_gradients_stay_what_and_where_they_were(
+    door: str, func: Callable[[torch.Tensor], torch.Tensor], has_gradients: bool
+) -> None:
+    x = numbers(3)
+    leaves = [x, OUTSIDE, *LAYER.parameters()]
+    for leaf in leaves:
+        leaf.grad = torch.full_like(leaf, 0.5) if has_gradients else None
+    before = [leaf.grad for leaf in leaves]
+    with suppress(Exception):
+        DOORS[door](func, x)
+    for leaf, gradient in zip(leaves, before, strict=True):
+        assert leaf.grad is gradient
+        assert gradient is None or bool((gradient == 0.5).all())
+
+
+def test_a_function_that_adds_to_its_gradient_finds_it_as_it_was() -> None:
+    x = numbers(3)
+    report = gradproof.check(reading_its_gradient, x, modes="reverse")
+    assert report.ok, str(report)
+    assert x.grad is None
+
+
 def test_a_graph_built_before_the_check_is_still_valid() -> None:
     x = numbers(3)
     before = (x**3).sum()

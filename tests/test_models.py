@@ -232,6 +232,48 @@ def test_an_expanded_input_is_copied_and_the_report_says_so() -> None:
     assert check(torch.sin, numbers(4)).notes == ()
 
 
+class OneFactor(torch.autograd.Function):
+    """A product, 1.3 times the gradient of one factor."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        ctx.save_for_backward(x, y)
+        return x * y
+
+    @staticmethod
+    def backward(ctx: Any, g: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        x, y = ctx.saved_tensors
+        return 1.3 * g * y, g * x
+
+
+BASE = numbers(7)
+VIEWS = {
+    "side by side": (BASE[:-1], BASE[1:]),
+    "with its base": (BASE[:3], BASE.view(7)[2:5]),
+    "a constant": (BASE[:4], BASE.detach()[3:]),
+    "itself, detached": (BASE, BASE.detach()),
+    "in another shape": (BASE[:6].view(2, 3), BASE[1:4]),
+}
+
+
+@pytest.mark.parametrize("strategy", ["probes", "entries"])
+@pytest.mark.parametrize("name", VIEWS)
+def test_inputs_that_lie_in_each_others_memory_are_told_apart(name: str, strategy: Any) -> None:
+    """Moving one would move the other: a right function would be wrong, and a wrong one for a false reason."""
+    before = BASE.detach().clone()
+    report = check(lambda x, y: x * torch.sin(y), VIEWS[name], strategy=strategy)
+    assert report.ok, str(report)
+    assert report.notes == ("input 1 `y` shares memory with input 0 `x`: a copy of it was passed",)
+    wrong = check(OneFactor.apply, VIEWS[name], strategy=strategy)
+    assert [finding.input for finding in wrong.findings] == [0]
+    assert "1.3 × numeric" in wrong.findings[0].hint
+    assert torch.equal(BASE.detach(), before)
+
+
+def test_parts_side_by_side_share_nothing() -> None:
+    assert check(torch.mul, (BASE[:3], BASE[3:6])).notes == ()
+
+
 def test_gradcheck_keeps_torchs_error_for_an_expanded_input() -> None:
     with pytest.raises(RuntimeError, match="share memory"):
         gradcheck(torch.sin, numbers(1).detach().expand(4).requires_grad_())

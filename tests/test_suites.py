@@ -46,6 +46,47 @@ def test_a_folder_is_searched(tmp_path: Path) -> None:
         collect([str(tmp_path / "empty")])
 
 
+CASE = "import torch\ncase_a = (torch.sin, torch.ones(2, dtype=torch.float64, requires_grad=True))\n"
+BROKEN = {
+    "raises.py": ("case_text = {}['missing']\n", "could not be run: KeyError"),
+    "syntax.py": ("case_a = (\n", "could not be run: SyntaxError"),
+    "exits.py": ("case_a = 1\nraise SystemExit(3)\n", "could not be run: SystemExit"),
+    "malformed.py": (f"{CASE}case_b = 3\n", "case_b is no case: expected (func, inputs), got int"),
+}
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_a_broken_file_is_a_row_and_stops_no_other(tmp_path: Path, workers: str) -> None:
+    folder = tmp_path / "cases"
+    folder.mkdir()
+    for name, (text, _) in BROKEN.items():
+        (folder / name).write_text(text)
+    (folder / "zuletzt.py").write_text(CASE)
+    results = tmp_path / "run.jsonl"
+    done = subprocess.run(
+        command(str(folder), "--results", str(results), "--workers", workers), capture_output=True, text=True
+    )
+    assert done.returncode == 4, done.stderr
+    rows = Journal(results).rows()
+    for name, (_, why) in BROKEN.items():
+        row = rows[f"{(folder / name).as_posix()}::(its cases)"]
+        assert row.word == "RAISED"
+        assert why in row.cause
+    right = {f"{(folder / name).as_posix()}::case_a" for name in ("malformed.py", "zuletzt.py")}
+    assert {name for name, row in rows.items() if row.word == "PASS"} == right
+    again = subprocess.run(command(str(folder), "--results", str(results), "--resume"), capture_output=True, text=True)
+    assert again.returncode == 4, again.stderr
+    assert Journal(results).rows() == rows
+
+
+def test_a_broken_file_alone_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "raises.py").write_text(BROKEN["raises.py"][0])
+    with pytest.raises(TargetError, match="could not be run: KeyError"):
+        collect([str(tmp_path / "raises.py")])
+    with pytest.raises(TargetError, match="there is no file"):
+        collect([CASES, str(tmp_path / "missing.py")])
+
+
 def test_here_and_on_workers_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     cases = [case for case in collect([CASES]) if "hangs" not in case.name]
     here = {row.case: row for row in Suite(cases, {}).here()}

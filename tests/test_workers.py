@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 import torch
-from executor_cases import CASES, OPTIONS, always_dies, dies_once, numbers, right
+from executor_cases import CASES, OPTIONS, always_dies, dies_once, numbers, of_sizes, right
 
 import gradproof
 from gradproof import Report, Verdict
@@ -130,7 +130,7 @@ def test_an_executor_that_was_shut_down_is_told_of() -> None:
 # what cannot be sent
 
 
-def test_what_cannot_be_sent_is_named_before_any_work_is_done() -> None:
+def test_what_cannot_be_sent_is_named_before_any_work_is_done(processes: Executor) -> None:
     lock = threading.Lock()
     calls = 0
 
@@ -140,9 +140,42 @@ def test_what_cannot_be_sent_is_named_before_any_work_is_done() -> None:
         with lock:
             return x * 2
 
-    with ThreadPoolExecutor(2) as executor, pytest.raises(UnsendableError, match=r"refers to `lock` \(lock\)"):
-        gradproof.check(locked, numbers(3), executor=executor)
+    with pytest.raises(UnsendableError, match=r"refers to `lock` \(lock\)"):
+        gradproof.check(locked, numbers(3), executor=processes)
     assert calls == 0
+
+
+def test_nothing_is_sent_to_threads() -> None:
+    """What cannot be copied for each is called in one thread, and a note says so."""
+    lock = threading.Lock()
+
+    def locked(x: torch.Tensor) -> torch.Tensor:
+        with lock:
+            return right(x)
+
+    alone = gradproof.check(locked, numbers(6), strategy="entries")
+    with ThreadPoolExecutor(2) as executor:
+        report = gradproof.check(locked, numbers(6), strategy="entries", executor=executor)
+    assert report
+    assert report.cost.evaluations == alone.cost.evaluations
+    assert any("cannot be copied: it was called in one thread" in note for note in report.notes)
+
+
+def test_the_probes_of_each_input_are_sent(processes: Executor) -> None:
+    """Inputs that the joint probe does not see are looked at alone: the steps along each go to the workers."""
+    inputs = (numbers(4), numbers(3, seed=1), numbers(5, seed=2))
+    sent: list[str] = []
+
+    class Counting(ThreadPoolExecutor):
+        def submit(self, fn: Any, /, *arguments: Any, **keywords: Any) -> Any:
+            sent.append(arguments[3])
+            return super().submit(fn, *arguments, **keywords)
+
+    alone = gradproof.check(of_sizes, inputs, strategy="probes")
+    with Counting(2) as executor:
+        assert told(gradproof.check(of_sizes, inputs, strategy="probes", executor=executor)) == told(alone)
+    assert sent.count("evaluate") >= 2
+    assert told(gradproof.check(of_sizes, inputs, strategy="probes", executor=processes)) == told(alone)
 
 
 def test_the_users_state_is_unchanged(processes: Executor) -> None:

@@ -11,13 +11,14 @@ from gradproof.backends import Reconsiders
 from gradproof.core.options import Options, Strategy, spacing_of
 from gradproof.core.problem import Mode, NothingToCheckError, Problem
 from gradproof.core.status import Status
+from gradproof.dispatch import require_executor
 from gradproof.engine import Request, Round, conclude, examine
 from gradproof.names import ModeName, PropertyName, StrategyName
 from gradproof.properties import DEFAULT, PROPERTIES, known_properties
 from gradproof.results.called import name_of
 from gradproof.results.repeat import call_line
 from gradproof.results.report import Report
-from gradproof.workers import Calling, Working, sendable
+from gradproof.workers import Calling, Working
 
 
 def check(
@@ -153,12 +154,11 @@ def check(
         "bounds": bounds,
         **torch_names,
     }
-    if executor is not None and not callable(getattr(executor, "submit", None)):
-        raise TypeError(f"executor must be a concurrent.futures.Executor, got {type(executor).__name__}")
-    text = None if executor is None else sendable(calling)
+    if executor is not None:
+        require_executor(executor)
     with calling.session() as session:
-        if executor is not None and text is not None:
-            session = Working(session, executor, text)
+        if executor is not None:
+            session = Working(session, executor, calling)
         request = Request(  # made inside: its clock does not run while another thread has its turn
             subject=name_of(func),
             options=options,

@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from concurrent.futures import Executor
 from contextlib import contextmanager
 from typing import Any
 
 from gradproof.api import check
 from gradproof.backends import as_arguments
 from gradproof.backends.torch.audit.account import Account
-from gradproof.backends.torch.audit.context import departure, faithful, overwriting, overwritten
+from gradproof.backends.torch.audit.context import departure, overwriting, overwritten
+from gradproof.backends.torch.audit.declared import declares
 from gradproof.backends.torch.audit.flat import saturated
 from gradproof.backends.torch.audit.nonfinite import NonFinite, nonfinite
-from gradproof.backends.torch.audit.operation import Operation, Replay, described
+from gradproof.backends.torch.audit.operation import Operation, described
 from gradproof.backends.torch.audit.run import Recording
 from gradproof.backends.torch.audit.session import AuditSession
 from gradproof.core.problem import NothingToCheckError
 from gradproof.core.status import Status
+from gradproof.dispatch import require_executor
 from gradproof.engine import observers
+from gradproof.operations import OF_TORCH, Elsewhere, Here
 from gradproof.render.audit_words import context_headline
 from gradproof.render.progress import Steps
 from gradproof.results.audit import AuditedOperation, AuditReport, Notice, NoticeKind, Origin, Phase
@@ -30,9 +34,6 @@ from gradproof.results.report import Report, Verdict
 _WHOLE = 48
 # The same where no gradient reaches the result at all: then no operation can be asked instead.
 _WITHOUT_GRAPH = 1024
-# What is asked of an operation: of torch's own its Jacobian, of one written by hand also what bears on a gradient.
-_OF_TORCH = ("jacobian", "unused")
-_BY_HAND = ("jacobian", "unused", "adjoint", "determinism", "linearity", "layout")
 
 
 def audit(
@@ -43,13 +44,16 @@ def audit(
     deep: bool = False,
     budget: float | None = None,
     seed: int = 0,
+    executor: Executor | None = None,
 ) -> AuditReport:
     """See `gradproof.torch.audit`."""
     if not callable(model):
         raise TypeError(f"audit expects a model or a function first, got {model!r}")
     if budget is not None and not budget > 0:
         raise ValueError(f"budget is a number of seconds > 0, got {budget!r}")
-    return _Audit(model, as_arguments(inputs), dict(kwargs or {}), deep, budget, seed).report()
+    if executor is not None:
+        require_executor(executor)
+    return _Audit(model, as_arguments(inputs), dict(kwargs or {}), deep, budget, seed, executor).report()
 
 
 class _Audit:
@@ -63,12 +67,19 @@ class _Audit:
         deep: bool,
         budget: float | None,
         seed: int,
+        executor: Executor | None,
     ) -> None:
         self._started = time.perf_counter()
         self._model, self._arguments, self._keywords = model, arguments, keywords
         self._deep, self._budget, self._seed = deep, budget, seed
         self._session = AuditSession(model, arguments, keywords)
         self._recording: Recording = self._session.record(seed)
+        self._checker: Here | Elsewhere = Here(seed, self._left, self._session.kept)
+        if executor is not None:
+            self._checker = Elsewhere(executor, seed, self._left, self._session.kept)
+            self._checker.require_sendable(self._recording.operations)
+        told = {operation.number: declares(operation) for operation in self._recording.operations}
+        self._declared = {number: options for number, options in told.items() if options}
         self._findings: dict[int, list[Finding]] = {}
         self._reports: dict[int, Report] = {}
         self._unchecked: dict[int, str] = {}
@@ -113,15 +124,16 @@ class _Audit:
             self._notes.append("nothing that the model reads requires a gradient")
             return None
         try:
-            report = check(
-                self._session.whole(),
-                self._arguments,
-                self._keywords,
-                modes="reverse",
-                properties=_OF_TORCH,
-                budget=_WHOLE if self._recording.backward is not None else _WITHOUT_GRAPH,
-                seed=self._seed,
-            )
+            with self._session.declared().restarting(self._session.whole()) as whole:
+                report = check(
+                    whole,
+                    self._arguments,
+                    self._keywords,
+                    modes="reverse",
+                    properties=OF_TORCH,
+                    budget=_WHOLE if self._recording.backward is not None else _WITHOUT_GRAPH,
+                    seed=self._seed,
+                )
         except (NothingToCheckError, TypeError, ValueError) as error:
             self._notes.append(f"the whole could not be checked: {error}")
             return None
@@ -137,7 +149,8 @@ class _Audit:
     def _wanted(self, whole: Report | None, account: Account | None) -> list[Operation]:
         """Those to check: what is written by hand first, then by what each explains.
 
-        Where the whole passes and nothing stands out, what is written by hand is enough, unless all are asked for.
+        Where the whole passes and nothing stands out, what is written by hand or declares a gradient of its own is
+        enough, unless all are asked for.
         """
         operations = [operation for operation in self._recording.operations if operation.differentiable]
         everything = self._deep or whole is None or not whole.ok or account is None
@@ -148,7 +161,8 @@ class _Audit:
             part = account.contributions.get(operation.number, 0.0) if account else 0.0
             return not operation.kind.by_hand, -abs(part), operation.number
 
-        chosen = operations if everything else [each for each in operations if each.kind.by_hand]
+        special = [each for each in operations if each.kind.by_hand or each.number in self._declared]
+        chosen = operations if everything else special
         return sorted(chosen, key=urgency)
 
     def _check_operations(self, operations: Sequence[Operation], account: Account | None) -> None:
@@ -157,38 +171,29 @@ class _Audit:
         for operation in operations:
             first.setdefault(operation.key, operation)
         with _unobserved(), Steps("audit") as steps:
-            for number, operation in enumerate(first.values(), 1):
-                steps.at(number, len(first), operation.path)
-                self._check(operation)
-            for operation in operations:
-                other = first[operation.key]
-                report = self._reports.get(other.number)
-                if other is operation or report is None or account is None:
-                    continue
-                if account.stands_out(operation.number) is report.ok:
-                    self._check(operation)
+            self._check_each([*first.values()], steps)
+            self._check_each([each for each in operations if self._differs(each, first[each.key], account)], steps)
 
-    def _check(self, operation: Operation) -> None:
-        left = None if self._budget is None else self._budget - (time.perf_counter() - self._started)
-        if left is not None and left <= 0:
-            self._unchecked[operation.number] = "the budget ended before"
-            return
-        with self._session.kept():
-            if not faithful(operation):
-                self._unchecked[operation.number] = "called again, it gives other values, or raises"
-                return
-        replay = Replay(operation)
-        try:
-            self._reports[operation.number] = check(
-                replay,
-                replay.inputs(),
-                modes="reverse" if not operation.kind.by_hand else None,
-                properties=_BY_HAND if operation.kind.by_hand else _OF_TORCH,
-                budget=left,
-                seed=self._seed,
-            )
-        except (NothingToCheckError, TypeError, ValueError) as error:
-            self._unchecked[operation.number] = str(error)
+    def _differs(self, operation: Operation, first: Operation, account: Account | None) -> bool:
+        """Whether what an operation explains does not go with the report of the first of its kind."""
+        report = self._reports.get(first.number)
+        if first is operation or report is None or account is None:
+            return False
+        return account.stands_out(operation.number) is report.ok
+
+    def _check_each(self, operations: Sequence[Operation], steps: Steps) -> None:
+        outcomes = self._checker.outcomes(operations)
+        for number, operation in enumerate(operations, 1):
+            steps.at(number, len(operations), operation.path)
+            report, why = next(outcomes)
+            if report is None:
+                self._unchecked[operation.number] = why
+            else:
+                self._reports[operation.number] = report
+
+    def _left(self) -> float | None:
+        """The seconds that are left."""
+        return None if self._budget is None else self._budget - (time.perf_counter() - self._started)
 
     def _compare_with_alone(self) -> None:
         """Each operation in the model against the same one alone."""
@@ -224,6 +229,8 @@ class _Audit:
         """What is named without being wrong."""
         operations = self._recording.operations
         yield from self._overwritten()
+        for number, options in self._declared.items():
+            yield Notice(kind=NoticeKind.DECLARED, operation=number, options=options)
         for operation in operations:
             if self._cuts(operation, whole, account):
                 yield Notice(kind=NoticeKind.CUT, operation=operation.number)

@@ -112,9 +112,9 @@ def check_command(
     except TargetError as error:
         _refuse(str(error), error.__cause__)
     try:
-        _deliver(outcome.run, json, html, only_wrong, outcome.refusals)
+        _deliver(outcome.run, json, html, only_wrong, outcome.refusals, stopped=outcome.stopped)
     finally:
-        if shrink:
+        if shrink and not outcome.stopped:
             _shrink(target, outcome.run, options, to_stderr=json == "-")
 
 
@@ -305,7 +305,13 @@ def _refuse(message: str, cause: BaseException | None = None) -> typing.NoReturn
 
 
 def _deliver(
-    run: Run, json: str | None, html: Path | None, only_wrong: bool, refusals: Sequence[Refusal] = ()
+    run: Run,
+    json: str | None,
+    html: Path | None,
+    only_wrong: bool,
+    refusals: Sequence[Refusal] = (),
+    *,
+    stopped: bool = False,
 ) -> typing.NoReturn:
     """Write what was asked for, print the rest, and leave with the code of the verdict."""
     if json == "-":
@@ -328,6 +334,9 @@ def _deliver(
         except OSError as error:
             _refuse(str(error))
         typer.echo(f"HTML report: {html}", err=json == "-")
+    if stopped:
+        typer.echo("stopped: not all cases were checked", err=True)
+        raise typer.Exit(_STOPPED)
     raise typer.Exit(_exit_code(run, refusals))
 
 

@@ -5,11 +5,14 @@ A case that raises, or that `check` refuses, does not keep the others from being
 
 from __future__ import annotations
 
+import functools
 import multiprocessing
 import os
+import signal
 import traceback
-from collections.abc import Collection, Iterator, Mapping
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -37,25 +40,30 @@ class Outcome:
 
     run: Run
     refusals: tuple[Refusal, ...] = ()
+    stopped: bool = False
+    """Whether somebody ended it before all were checked."""
 
 
 Result = Checked | Crash | Refusal
 
 
 def run_cases(target: str, options: Mapping[str, Any], jobs: int = 1) -> Outcome:
-    """Check every case of a target; `TargetError` if there is none."""
-    if jobs == 1:
-        return _gathered(list(_results(target, options, 0, 1)), target, options)
-    shares = _in_processes(target, options, jobs)
-    numbered = [(k * jobs + share, each) for share, made in enumerate(shares) for k, each in enumerate(made)]
-    return _gathered([each for _, each in sorted(numbered, key=lambda pair: pair[0])], target, options)
+    """Check every case of a target; `TargetError` if there is none. Ctrl-C ends it with what is there by then."""
+    cases = find_cases(target)
+    results: dict[int, Result] = {}
+    found = _here(cases, options) if jobs == 1 else _in_processes(target, [case.name for case in cases], options, jobs)
+    stopped = False
+    try:
+        for number, result in found:
+            results[number] = result  # noqa: PERF403 (what is there stays, if it is stopped)
+    except KeyboardInterrupt:
+        stopped = True
+    return _gathered([results[number] for number in sorted(results)], target, options, stopped)
 
 
-def _results(target: str, options: Mapping[str, Any], share: int, shares: int) -> Iterator[Result]:
-    """The results of every `shares`-th case, from number `share` on."""
-    for number, case in enumerate(find_cases(target)):
-        if number % shares == share:
-            yield case if isinstance(case, Crash) else result_of(case, options)
+def _here(cases: Sequence[Case | Crash], options: Mapping[str, Any]) -> Iterator[tuple[int, Result]]:
+    for number, case in enumerate(cases):
+        yield number, case if isinstance(case, Crash) else result_of(case, options)
 
 
 def result_of(case: Case, options: Mapping[str, Any]) -> Result:
@@ -93,30 +101,72 @@ def _repeatable(checked: Checked, target: str, options: Mapping[str, Any]) -> Re
     return replace(checked.report, repeat=command_line(target, checked.name, options))
 
 
-def _gathered(results: list[Result], target: str, options: Mapping[str, Any]) -> Outcome:
+def _gathered(results: list[Result], target: str, options: Mapping[str, Any], stopped: bool) -> Outcome:
     checks = tuple(
         each if each.report else replace(each, report=_repeatable(each, target, options))
         for each in results
         if isinstance(each, Checked)
     )
     crashes = tuple(each for each in results if isinstance(each, Crash))
-    return Outcome(Run(checks, crashes), tuple(each for each in results if isinstance(each, Refusal)))
+    return Outcome(Run(checks, crashes), tuple(each for each in results if isinstance(each, Refusal)), stopped)
 
 
 # several processes: each finds the cases itself, since functions cannot be sent
 
 
-def _in_processes(target: str, options: Mapping[str, Any], jobs: int) -> list[list[Result]]:
-    find_cases(target)  # a target that is none is refused here, once
-    context = multiprocessing.get_context("spawn")
+def _in_processes(
+    target: str, names: Sequence[str], options: Mapping[str, Any], jobs: int
+) -> Iterator[tuple[int, Result]]:
+    """What each case comes to, as it does. Each process has every `jobs`-th case; one that is lost is made anew."""
+    running: dict[Future[Sent], int] = {}
+    pools: list[ProcessPoolExecutor] = []
     with _threads_shared(jobs):
-        pools = [ProcessPoolExecutor(1, mp_context=context) for _ in range(jobs)]
         try:
-            futures = [pool.submit(_share, target, dict(options), share, jobs) for share, pool in enumerate(pools)]
-            return [_received(future, share) for share, future in enumerate(futures)]
+            for share in range(jobs):
+                _start(pools, running, target, options, range(share, len(names), jobs))
+            while running:
+                finished, _ = wait(running, return_when=FIRST_COMPLETED)
+                for future in sorted(finished, key=lambda each: running.get(each, -1)):
+                    if future not in running:
+                        continue  # it was lost with its process, and is asked for again
+                    number = running.pop(future)
+                    try:
+                        yield number, _received(future.result())
+                    except BrokenProcessPool as error:
+                        yield number, Crash(names[number], type(error).__qualname__, str(error), f"{error!r}\n")
+                        rest = [each for each, left in running.items() if left % jobs == number % jobs]
+                        numbers = sorted(running.pop(each) for each in rest)
+                        if numbers:
+                            _start(pools, running, target, options, numbers)
         finally:
             for pool in pools:
-                pool.shutdown(cancel_futures=True)
+                _end(pool)
+
+
+def _start(
+    pools: list[ProcessPoolExecutor],
+    running: dict[Future[Sent], int],
+    target: str,
+    options: Mapping[str, Any],
+    numbers: Iterable[int],
+) -> None:
+    """One more process, for these cases one after the other."""
+    pool = ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn"), initializer=_ignore_interrupts)
+    pools.append(pool)
+    running.update({pool.submit(_numbered, target, dict(options), number): number for number in numbers})
+
+
+def _ignore_interrupts() -> None:
+    """Ctrl-C reaches every process of a terminal: the first one decides what becomes of the others."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _end(pool: ProcessPoolExecutor) -> None:
+    """Without waiting for what it is doing."""
+    processes: list[Any] = [*(getattr(pool, "_processes", None) or {}).values()]
+    pool.shutdown(wait=False, cancel_futures=True)
+    for process in processes:
+        process.terminate()
 
 
 class _threads_shared:  # noqa: N801 (used as a function, in a with statement)
@@ -137,19 +187,16 @@ class _threads_shared:  # noqa: N801 (used as a function, in a with statement)
 
 Sent = tuple[str, Any]
 
-
-def _share(target: str, options: dict[str, Any], share: int, shares: int) -> list[Sent]:
-    """The results of a share, as data that can be sent: reports as JSON."""
-    return [_sent(each) for each in _results(target, options, share, shares)]
+_found = functools.lru_cache(maxsize=1)(find_cases)
 
 
-def _sent(result: Result) -> Sent:
+def _numbered(target: str, options: dict[str, Any], number: int) -> Sent:
+    """In a process: what a case comes to, as data that can be sent: a report as JSON."""
+    case = _found(target)[number]
+    result = case if isinstance(case, Crash) else result_of(case, options)
     return ("checked", dump_run(Run((result,)))) if isinstance(result, Checked) else ("other", result)
 
 
-def _received(future: Any, share: int) -> list[Result]:
-    try:
-        sent: list[Sent] = future.result()
-    except Exception as error:
-        return [Crash(f"process {share + 1}", type(error).__qualname__, str(error), f"{error!r}\n")]
-    return [load_run(value).checks[0] if kind == "checked" else value for kind, value in sent]
+def _received(sent: Sent) -> Result:
+    kind, value = sent
+    return load_run(value).checks[0] if kind == "checked" else value

@@ -14,6 +14,7 @@ import json
 import math
 import multiprocessing
 import time
+import traceback
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, wait
@@ -24,7 +25,7 @@ from typing import Any, NamedTuple
 from gradproof.results.run import Checked, Crash
 from gradproof.results.suite import Row, as_line
 from gradproof.running import Refusal, result_of
-from gradproof.targets import Case, TargetError, cases_of, file_of
+from gradproof.targets import Case, MissingError, TargetError, cases_of, file_of
 
 SCHEMA = "gradproof.suite/1"
 _CHUNK = 0.5
@@ -59,12 +60,22 @@ class Chunk:
 def collect(paths: Sequence[str]) -> list[Named]:
     """The cases of files, of folders (every file in them that has some) and of targets, in order.
 
-    Each case is made once, for its name, and let go. Raises `TargetError` if there is none.
+    Each case is made once, for its name, and let go. Raises `TargetError` if there is none. A file that cannot be run
+    is one case, which will say why; unless it is all that there is.
     """
     found: list[Named] = []
-    for target, must_have in _targets(paths):
+    targets = [*_targets(paths)]
+    for target, must_have in targets:
         file = file_of(target)
-        found += [Named(target, k, f"{file}::{case.name}") for k, case in enumerate(_enumerated(target, must_have))]
+        try:
+            for k, case in enumerate(_enumerated(target, must_have)):
+                found.append(Named(target, k, f"{file}::{case.name}"))
+        except MissingError:
+            raise
+        except TargetError:
+            if len(targets) == 1:
+                raise
+            found.append(Named(target, sum(named.target == target for named in found), f"{file}::(its cases)"))
     if not found:
         raise TargetError(f"{', '.join(paths)}: there are no cases")
     twice = [name for name, count in _counted(named.name for named in found).items() if count > 1]
@@ -92,7 +103,7 @@ def _enumerated(target: str, must_have: bool) -> Iterator[Case | Crash]:
     first = next(found, None)
     if first is None:
         if must_have:
-            raise TargetError(f"{target} has no cases: name a target, or functions case_*")
+            raise MissingError(f"{target} has no cases: name a target, or functions case_*")
         return
     yield first
     yield from found
@@ -135,7 +146,12 @@ def run_chunk(cases: Sequence[Named], options: Mapping[str, Any]) -> list[Row]:
 
 def _row(named: Named, options: Mapping[str, Any]) -> Row:
     started = time.perf_counter()
-    case = _reader(named.target).case(named.number)
+    try:
+        case = _reader(named.target).case(named.number)
+    except TargetError as error:  # the file itself is broken from here on
+        _reader.cache_clear()
+        told = "".join(traceback.format_exception(error.__cause__ or error))
+        return Row(named.name, "RAISED", str(error), time.perf_counter() - started, detail=told)
     result = case if isinstance(case, Crash) else result_of(case, options)
     match result:
         case Checked():

@@ -27,6 +27,10 @@ class TargetError(Exception):
     """There is no such target, or it is none."""
 
 
+class MissingError(TargetError):
+    """What was named is not there."""
+
+
 @dataclass(frozen=True, slots=True)
 class Case:
     """A function with its arguments, by name."""
@@ -84,17 +88,17 @@ def _load(path: str) -> ModuleType:
             return importlib.import_module(path)
         except ModuleNotFoundError as error:
             if error.name and (path == error.name or path.startswith(f"{error.name}.")):
-                raise TargetError(f"there is no module {path!r}") from error
+                raise MissingError(f"there is no module {path!r}") from error
             raise TargetError(f"{path} could not be imported: {error}") from error
         except ValueError as error:
-            raise TargetError(f"{path!r} is neither a module nor a file") from error
+            raise MissingError(f"{path!r} is neither a module nor a file") from error
         except (Exception, SystemExit) as error:
             raise TargetError(f"{path} could not be imported: {type(error).__name__}: {error}") from error
 
 
 def _load_file(path: Path) -> ModuleType:
     if not path.is_file():
-        raise TargetError(f"there is no file {str(path)!r}")
+        raise MissingError(f"there is no file {str(path)!r}")
     spec = importlib.util.spec_from_file_location(path.stem, path)
     if spec is None or spec.loader is None:
         raise TargetError(f"{str(path)!r} cannot be imported")
@@ -125,7 +129,7 @@ def _attribute(module: ModuleType, name: str, path: str) -> Any:
     value: Any = module
     for part in name.split("."):
         if not hasattr(value, part):
-            raise TargetError(f"{path} has no {name!r}")
+            raise MissingError(f"{path} has no {name!r}")
         value = getattr(value, part)
     return value
 

@@ -12,6 +12,7 @@ import dataclasses
 import functools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Executor
 from typing import Any
 
 from torch.autograd.gradcheck import GradcheckError as TorchGradcheckError
@@ -344,11 +345,13 @@ def audit(
     deep: bool = False,
     budget: float | None = None,
     seed: int = 0,
+    executor: Executor | None = None,
 ) -> AuditReport:
     """Which operation of a model has a wrong gradient, and where does a NaN come from?
 
     Records one call of `model(*inputs, **kwargs)` with its backward, checks the whole and every operation that is
     written by hand; all distinct operations where the whole does not pass, or with `deep`. `budget` is in seconds.
+    `executor` is any `concurrent.futures.Executor`: operations are checked by its workers, and the report is the same.
     Nothing raises for what is wrong, or for an exception of the model: the report says it. The model, its gradients
     and random states are afterwards as before.
 
@@ -366,7 +369,7 @@ def audit(
     >>> report.verdict.name, report.guilty.name
     ('FAIL', 'Cube')
     """
-    return audits.audit(model, inputs, kwargs, deep=deep, budget=budget, seed=seed)
+    return audits.audit(model, inputs, kwargs, deep=deep, budget=budget, seed=seed, executor=executor)
 
 
 def _require(condition: bool, what: str) -> None:

@@ -13,15 +13,14 @@ from __future__ import annotations
 import collections
 import dataclasses
 import functools
-import importlib
 import math
 import os
 import pickle
 import threading
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from collections.abc import Callable, Mapping
+from concurrent.futures import Executor, Future
 from contextlib import AbstractContextManager, ExitStack
 from typing import Any, NamedTuple, cast
 
@@ -34,30 +33,25 @@ from gradproof.backends import (
     at_work,
     by_hand,
     find_backend,
-    random_states,
-    set_random_states,
+    surround,
+    surroundings,
 )
 from gradproof.core.capabilities import Here, Workers
 from gradproof.core.cost import BudgetExhausted
 from gradproof.core.investigation import Investigation
 from gradproof.core.problem import Mode, Problem
 from gradproof.core.types import Matrix, Vector
+from gradproof.dispatch import WORTH, Dispatcher, LostError, UnsendableError, packed, picklable, shares_memory
 
-_WORTH = 0.05
-"""Seconds of work below which nothing is sent: sending a chunk takes some milliseconds."""
-_CHUNK = 0.1
-"""Seconds that a chunk should take, where there are enough rows."""
-_PATIENCE, _LATE = 60.0, 20.0
-"""A chunk is lost after so many seconds, or so many times as long as it should take, whichever is more."""
 _KEPT = 4
 """Of how many checks a worker keeps the call."""
 
 
-_IN_TURN = "the function draws random numbers, which threads share: it was called in one thread, without workers"
-
-
-class UnsendableError(TypeError):
-    """Something of the call cannot be sent to a worker."""
+_DRAWS = "the function draws random numbers, which threads share: it was called in one thread, without workers"
+_NO_COPY = (
+    "each thread needs a copy of what is called, and something in it cannot be copied: it was called in one thread, "
+    "without workers"
+)
 
 
 class Calling(NamedTuple):
@@ -90,10 +84,11 @@ class Calling(NamedTuple):
 class Working:
     """A session whose Problems have workers."""
 
-    def __init__(self, session: Session, executor: Executor, text: bytes) -> None:
-        """`text` is what `sendable` made of the call."""
+    def __init__(self, session: Session, executor: Executor, calling: Calling) -> None:
+        """Raises `UnsendableError` for a call that cannot be sent to another process."""
         self._session, self._executor = session, executor
-        self._text, self._name = text, uuid.uuid4().hex
+        self._text = copied(calling) if shares_memory(executor) else sendable(calling)
+        self._name = uuid.uuid4().hex
         self._made: dict[int, Problem] = {}
         self._reconsidered = False
 
@@ -107,11 +102,15 @@ class Working:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        return (*self._session.notes, _IN_TURN) if self._must_take_turns() else self._session.notes
+        why = self._why_in_turn()
+        return (*self._session.notes, why) if why else self._session.notes
 
-    def _must_take_turns(self) -> bool:
-        """Threads share the generators that a function draws from."""
-        return isinstance(self._executor, ThreadPoolExecutor) and bool(getattr(self._session, "draws", False))
+    def _why_in_turn(self) -> str:
+        """Why threads would be in each other's way, if they would."""
+        if self._text is None:
+            return _NO_COPY
+        draws = shares_memory(self._executor) and bool(getattr(self._session, "draws", False))
+        return _DRAWS if draws else ""
 
     def reconsider(self) -> bool:
         """Take the session's other way, if it has one; the workers will too."""
@@ -134,7 +133,7 @@ class Working:
             investigation.problem = made
 
     def _with_workers(self, problem: Problem, order: str) -> Problem:
-        if self._must_take_turns():
+        if self._text is None or self._why_in_turn():
             self._made[id(problem)] = problem
             return problem
         crew = Crew(self._executor, self._text, self._name, Wanted(order, self._reconsidered))
@@ -155,10 +154,9 @@ class Crew:
     """Sends rows to workers and waits for what they give."""
 
     def __init__(self, executor: Executor, text: bytes, name: str, wanted: Wanted) -> None:
-        self._executor, self._text, self._name, self._wanted = executor, text, name, wanted
-        self._workers = int(getattr(executor, "_max_workers", 0) or os.cpu_count() or 1)
+        self._dispatcher = Dispatcher(executor)
+        self._text, self._name, self._wanted = text, name, wanted
         self._seconds: dict[str, float] = {}
-        self._lost = ""
 
     def answering(self, kind: str, plain: Callable[[Vector], Vector] | None) -> Any:
         """What answers many questions of a kind."""
@@ -180,7 +178,7 @@ class Crew:
 
     def _is_worth_it(self, kind: str, count: int, here: Here) -> bool:
         """Whether rows are sent; then they are counted. Where the budget does not reach, they are asked one by one."""
-        if self._workers < 2 or self._seconds[kind] * count < _WORTH:
+        if self._dispatcher.workers < 2 or self._seconds[kind] * count < WORTH:
             return False
         try:
             here.count(count)
@@ -189,48 +187,39 @@ class Crew:
         return True
 
     def _sent(self, kind: str, rows: Matrix, width: int) -> Matrix:
-        length = self._chunk(self._seconds[kind], len(rows))
+        length = self._dispatcher.length(self._seconds[kind], len(rows))
         chunks = [rows[k : k + length] for k in range(0, len(rows), length)]
-        futures = [self._submit(kind, chunk) for chunk in chunks]
+        futures: list[Future[Any]] = []
         values: list[Vector] = []
         try:
+            futures += [self._submit(kind, chunk) for chunk in chunks]
             for chunk, future in zip(chunks, futures, strict=True):
                 for value in self._result(kind, chunk, future):
                     if isinstance(value, Exception):
                         raise value
                     values.append(value)
+        except LostError as lost:
+            raise BudgetExhausted(str(lost)) from lost
         finally:
             for future in futures:
                 future.cancel()
         return np.array(values).reshape(len(rows), width)
 
-    def _chunk(self, seconds: float, count: int) -> int:
-        shares = math.ceil(count / (2 * self._workers))
-        return max(1, min(shares, math.ceil(_CHUNK / seconds)))
-
     def _submit(self, kind: str, chunk: Matrix) -> Future[Any]:
-        if self._lost:
-            raise BudgetExhausted(self._lost)
-        try:
-            return self._executor.submit(serve, self._text, self._name, self._wanted, kind, np.ascontiguousarray(chunk))
-        except RuntimeError as error:  # a pool that broke, or was shut down
-            raise self._give_up(error, "The executor takes no more work") from error
+        return self._dispatcher.submit(serve, self._text, self._name, self._wanted, kind, np.ascontiguousarray(chunk))
 
     def _result(self, kind: str, chunk: Matrix, future: Future[Any]) -> list[Vector | Exception]:
-        limit = max(_PATIENCE, _LATE * self._seconds[kind] * max(len(chunk), 1))
+        seconds = self._seconds[kind] * max(len(chunk), 1)
         try:
-            return future.result(limit)
+            return self._dispatcher.wait(future, seconds)
         except Exception as error:  # not of the function: those come back as values
             try:
-                return self._submit(kind, chunk).result(limit)
+                return self._dispatcher.wait(self._submit(kind, chunk), seconds)
+            except LostError:
+                raise
             except Exception as again:
                 lost = "A worker was lost, and so was the one that was to do its work again"
-                raise self._give_up(again, lost) from error
-
-    def _give_up(self, error: BaseException, lost: str) -> BudgetExhausted:
-        told = f"{type(error).__name__}: {error}".strip().rstrip(":")
-        self._lost = f"{lost} ({told})"
-        return BudgetExhausted(self._lost)
+                raise self._dispatcher.give_up(again, lost) from error
 
 
 # what can be sent
@@ -238,61 +227,28 @@ class Crew:
 
 def sendable(calling: Calling) -> bytes:
     """The call as bytes; `UnsendableError` names what cannot be sent."""
-    dumps = _pickler()
+    return packed((os.getpid(), surroundings(), calling), functools.partial(_parts, calling))
+
+
+def copied(calling: Calling) -> bytes | None:
+    """The call as bytes for threads, of which each has a copy; None where there can be none."""
     try:
-        return dumps((os.getpid(), random_states(), calling))
-    except Exception as error:
-        what, why = _offender(calling, dumps, error)
-        raise UnsendableError(
-            f"{what} cannot be sent to a worker ({type(why).__name__}: {why}). Define it at the top of a module, make "
-            "what it refers to picklable, or install cloudpickle, which sends lambdas and closures too"
-        ) from error
+        return sendable(calling)
+    except UnsendableError:
+        return None
 
 
-def _pickler() -> Callable[[Any], bytes]:
-    try:
-        found: Any = importlib.import_module("cloudpickle")
-    except ImportError:
-        return pickle.dumps
-    return found.dumps
-
-
-def _offender(calling: Calling, dumps: Callable[[Any], bytes], error: Exception) -> tuple[str, Exception]:
-    """The smallest part of the call that cannot be sent, in words."""
-    parts: list[tuple[str, Any]] = [(f"the function {_told(calling.func)}", calling.func)]
-    parts += [(f"{name} ({_told(value)})", value) for name, value in calling.given.items()]
-    parts += [(f"input {k} ({type(value).__name__})", value) for k, value in enumerate(as_arguments(calling.inputs))]
-    parts += [(f"the keyword {name} ({type(value).__name__})", value) for name, value in calling.keywords.items()]
-    for words, value in parts:
-        why = _fails(dumps, value)
-        if why is None:
-            continue
-        inside = [(name, each) for name, each in _referred(value) if _fails(dumps, each) is not None]
-        for name, each in inside[:1]:
-            return f"{words} refers to `{name}` ({type(each).__name__}), which", _fails(dumps, each) or why
-        return words, why
-    return "the call", error
+def _parts(calling: Calling) -> list[tuple[str, Any]]:
+    return [
+        (f"the function {_told(calling.func)}", calling.func),
+        *((f"{name} ({_told(value)})", value) for name, value in calling.given.items()),
+        *((f"input {k} ({type(value).__name__})", value) for k, value in enumerate(as_arguments(calling.inputs))),
+        *((f"the keyword {name} ({type(value).__name__})", value) for name, value in calling.keywords.items()),
+    ]
 
 
 def _told(func: Callable[..., Any]) -> str:
     return getattr(func, "__qualname__", type(func).__name__)
-
-
-def _fails(dumps: Callable[[Any], bytes], value: Any) -> Exception | None:
-    try:
-        dumps(value)
-    except Exception as error:
-        return error
-    return None
-
-
-def _referred(value: Any) -> Sequence[tuple[str, Any]]:
-    """What a function reads from around itself."""
-    code = getattr(value, "__code__", None)
-    if code is None:
-        return [*getattr(value, "__dict__", {}).items()]
-    cells = zip(code.co_freevars, value.__closure__ or (), strict=False)
-    return [(name, cell.cell_contents) for name, cell in cells]
 
 
 # in the worker
@@ -302,13 +258,11 @@ class _Served:
     """A call, made a Problem once, for as long as this worker is asked about it."""
 
     def __init__(self, text: bytes, wanted: Wanted) -> None:
-        process, states, calling = cast(tuple[int, Any, Calling], pickle.loads(text))
-        before = random_states()
-        if process != os.getpid():  # draw what the function draws in the process of the check
-            set_random_states(states)
+        process, there, calling = cast(tuple[int, Any, Calling], pickle.loads(text))
         self._stack = ExitStack()
-        if process != os.getpid():
-            self._stack.callback(set_random_states, before)
+        if process != os.getpid():  # draw and add up as in the process of the check
+            self._stack.callback(surround, surroundings())
+            surround(there)
         session = self._stack.enter_context(calling.session())
         if wanted.reconsidered:
             session.problem()
@@ -332,7 +286,7 @@ def serve(text: bytes, name: str, wanted: Wanted, kind: str, rows: Matrix) -> li
     try:
         return _answers(_problem(text, name, wanted), kind, rows)
     except Exception as error:  # of the function, which must run once before it can be asked
-        return [_picklable(error)]
+        return [picklable(error)]
     finally:
         at_work.here = False
 
@@ -345,7 +299,7 @@ def _answers(problem: Problem, kind: str, rows: Matrix) -> list[Vector | Excepti
             try:
                 answers.append(np.array(apply(row)))
             except Exception as error:
-                return [*answers, _picklable(error)]
+                return [*answers, picklable(error)]
     return answers
 
 
@@ -365,11 +319,3 @@ def _problem(text: bytes, name: str, wanted: Wanted) -> Problem:
 
 def _threads() -> int:
     return max(1, threading.active_count())
-
-
-def _picklable(error: Exception) -> Exception:
-    try:
-        pickle.loads(pickle.dumps(error))
-    except Exception:
-        return RuntimeError(f"{type(error).__name__}: {error}")
-    return error

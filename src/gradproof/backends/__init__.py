@@ -113,6 +113,14 @@ class Backend(Protocol):
         """Put the generator into such a state."""
         ...
 
+    def threads(self) -> int:
+        """How many threads share one operation; not there if nobody can say."""
+        ...
+
+    def set_threads(self, count: int) -> None:
+        """Let so many threads share one operation."""
+        ...
+
     def dtype_of(self, name: str) -> Any:
         """The dtype of this name; None: there is none."""
         ...
@@ -180,19 +188,36 @@ at_work = threading.local()
 """`at_work.here` is set in a thread that works for a check elsewhere: it does not wait for its turn."""
 
 
-def random_states() -> dict[str, Any]:
+def _generator_states() -> dict[str, Any]:
     """The states of Python's and NumPy's generators, and those of the frameworks that have one, as plain values."""
     found = {backend.framework: backend.random_state() for backend in _imported() if hasattr(backend, "random_state")}
     return {"python": random.getstate(), "numpy": np.random.get_state(), **found}
 
 
-def set_random_states(states: Mapping[str, Any]) -> None:
-    """Put generators into states that `random_states` gave, here or in another process."""
+def _set_generator_states(states: Mapping[str, Any]) -> None:
+    """Put generators into states that `_generator_states` gave, here or in another process."""
     random.setstate(states["python"])
     np.random.set_state(states["numpy"])
     for backend in _imported():
         if backend.framework in states:
             backend.set_random_state(states[backend.framework])
+
+
+def surroundings() -> dict[str, Any]:
+    """What a computation depends on besides its arguments, as plain values: random states, and numbers of threads.
+
+    A sum that more threads share is added up in another order.
+    """
+    threads = {backend.framework: backend.threads() for backend in _imported() if hasattr(backend, "threads")}
+    return {"random": _generator_states(), "threads": threads}
+
+
+def surround(values: Mapping[str, Any]) -> None:
+    """Put a process into surroundings that `surroundings` gave, here or in another process."""
+    _set_generator_states(values["random"])
+    for backend in _imported():
+        if backend.framework in values["threads"]:
+            backend.set_threads(values["threads"][backend.framework])
 
 
 def find_backend(func: Callable[..., Any], arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Backend:

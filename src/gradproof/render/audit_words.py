@@ -141,6 +141,10 @@ def told_notice(report: AuditReport, notice: Notice) -> str:
         NoticeKind.OVERWRITTEN: lambda: (
             f"{at(notice.by)} writes in place to what {at(notice.operation)} saved for its backward"
         ),
+        NoticeKind.DECLARED: lambda: (
+            f"{at(notice.operation)} declares a gradient that is not its derivative ({notice.options}): it was judged, "
+            "here and in the whole, by what it declares"
+        ),
         NoticeKind.NO_GRADIENT: lambda: f"parameter `{notice.parameter}` receives no gradient",
         NoticeKind.ALONE: lambda: (
             f"{at(notice.operation)} is wrong by itself, but explains nothing of what this model does: it takes for "

@@ -8,8 +8,8 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Generator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from importlib.util import find_spec
 
 from gradproof.core.cost import Cost
@@ -23,9 +23,22 @@ _LINE = 78
 
 def watching(cost: Cost, subject: str) -> AbstractContextManager[object]:
     """While inside, a bar on standard error if that is a terminal; its remaining time is known if the work is."""
-    if not _on_terminal() or find_spec("rich") is None:
+    if getattr(_muted, "here", False) or not _on_terminal() or find_spec("rich") is None:
         return nullcontext()
     return _Watch(cost, subject)
+
+
+_muted = threading.local()
+
+
+@contextmanager
+def silent() -> Generator[None]:
+    """While inside, this thread shows no bars: it works for somebody else's terminal."""
+    _muted.here = True
+    try:
+        yield
+    finally:
+        _muted.here = False
 
 
 def _on_terminal() -> bool:

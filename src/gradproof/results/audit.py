@@ -82,6 +82,7 @@ class NoticeKind(enum.Enum):
 
     CUT = "cuts the graph"
     OVERWRITTEN = "overwrites what was saved"
+    DECLARED = "declares a gradient that is not the derivative"
     NO_GRADIENT = "receives no gradient"
     ALONE = "is wrong by itself"
     KINK = "is evaluated at a kink"
@@ -97,6 +98,8 @@ class Notice:
     by: int | None = None
     """The operation that did it, where that is another one."""
     parameter: str = ""
+    options: str = ""
+    """Those that declare a gradient: `padding_idx=0`."""
     count: int = 0
     total: int = 0
 

@@ -32,13 +32,26 @@ __all__ = [
     "recognises",
     "session",
     "set_random_state",
+    "set_threads",
     "shrinkable",
     "tested_labels",
+    "threads",
     "vary",
     "write_test",
 ]
 
 framework = FRAMEWORK
+
+
+def threads() -> int:
+    """How many threads share one operation."""
+    return torch.get_num_threads()
+
+
+def set_threads(count: int) -> None:
+    """Let so many threads share one operation."""
+    if count != torch.get_num_threads():
+        torch.set_num_threads(count)
 
 
 def recognises(values: Sequence[Any]) -> bool:

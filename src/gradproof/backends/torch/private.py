@@ -391,6 +391,12 @@ def inside_a_transform() -> bool:
     return active is not None and bool(active())
 
 
+def home_of_operator(name: str) -> str:
+    """The module that defines a custom operator (`library::name`); nothing where torch does not say."""
+    found = getattr(_torch._library.custom_ops, "OPDEFS", {}).get(name)
+    return str(getattr(getattr(found, "_init_fn", None), "__module__", "") or "")
+
+
 # compilation
 
 

@@ -20,7 +20,7 @@ from gradproof.backends.torch.comparison import comparing
 from gradproof.backends.torch.derivative.availability import why_no_tangents
 from gradproof.backends.torch.derivative.intended import intending
 from gradproof.backends.torch.derivative.second import DerivativeCall, draw_cotangents, first_outputs
-from gradproof.backends.torch.memory.sharing import overlaps
+from gradproof.backends.torch.memory.sharing import moved_along, overlaps
 from gradproof.backends.torch.modules import ModuleCall
 from gradproof.backends.torch.problem import LEAST_PRODUCTS, Made, first_order, second_order
 from gradproof.backends.torch.state.preserve import kept
@@ -199,10 +199,7 @@ def session(
         if isinstance(func, torch.nn.Module)
         else call_of(func, arguments, keywords)
     )
-    shared = [i for i in call.differentiable() if call.kind(i) == "input" and overlaps(call.flat[i])]
-    notes = tuple(f"{call.label(i)} has elements that share memory: a copy of it was checked" for i in shared)
-    if shared:
-        call = call.replacing({i: _separate(call.flat[i]) for i in shared})
+    call, notes = _with_memory_of_their_own(call)
     if wrt is not None:
         call = select(call, wrt)
     tensors = validate_inputs(call, who="gradproof.check", forward=False, warn_precision=False)
@@ -213,9 +210,21 @@ def session(
     return TorchSession(call, tensors, functools.partial(first_order, masked=masked), masked=masked, notes=notes)
 
 
+def _with_memory_of_their_own(call: Call) -> tuple[Call, tuple[str, ...]]:
+    """The call with copies of the inputs that another one would move along with, or that would move themselves."""
+    tested = call.differentiable()
+    overlapping = [i for i in tested if call.kind(i) == "input" and overlaps(call.flat[i])]
+    notes = [f"{call.label(i)} has elements that share memory: a copy of it was checked" for i in overlapping]
+    moved = [*moved_along(call.flat, [i for i in tested if i not in overlapping])]
+    moved = [(i, other) for i, other in moved if call.kind(i) == "input" and i not in overlapping]
+    notes += [f"{call.label(i)} shares memory with {call.label(k)}: a copy of it was passed" for i, k in moved]
+    copied = {i: _separate(call.flat[i]) for i in (*overlapping, *(i for i, _ in moved))}
+    return call.replacing(copied) if copied else call, tuple(notes)
+
+
 def _separate(tensor: torch.Tensor) -> torch.Tensor:
     """A copy in which no elements share memory."""
-    return tensor.detach().clone(memory_format=torch.contiguous_format).requires_grad_()
+    return tensor.detach().clone(memory_format=torch.contiguous_format).requires_grad_(tensor.requires_grad)
 
 
 def gradcheck_session(

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 import torch
 
 from gradproof.backends.torch.audit.operation import Given, Operation, Replay
-from gradproof.backends.torch.audit.run import Leaf, Recording, Sides
+from gradproof.backends.torch.audit.run import Recording, Sides
 from gradproof.backends.torch.tensors.coordinates import resolution
 
 # A deviation of this many units of round-off, of the products that it is a sum of taken together, is one.
@@ -57,8 +57,18 @@ class Account:
         return sum(abs(part.get(number, 0.0)) for part in parts) > self.significant
 
 
-def account(recording: Recording, sides: Sides, leaves: Sequence[Leaf]) -> Account | None:
-    """The account of a recorded run; None where the model is made of other operations a step aside, or has no graph."""
+def coarsest(recording: Recording) -> float:
+    """The widest spacing of the numbers that a run was computed with."""
+    made_of = [given.value.dtype for operation in recording.operations for given in operation.outputs]
+    dtypes = {*made_of, *(leaf.tensor.dtype for leaf in recording.leaves)}
+    return max(resolution(dtype) for dtype in dtypes if _is_number(dtype))
+
+
+def account(recording: Recording, sides: Sides, eps: float) -> Account | None:
+    """The account of a recorded run; None where the model is made of other operations a step aside, or has no graph.
+
+    `eps` is how coarse its numbers are.
+    """
     backward = recording.backward
     runs = sides.run() if backward is not None else None
     if runs is None or backward is None:
@@ -70,8 +80,6 @@ def account(recording: Recording, sides: Sides, leaves: Sequence[Leaf]) -> Accou
     outputs = zip(recording.cotangents, ahead.returned, behind.returned, strict=True)
     left = [(v, _moved(a, b, step)) for v, a, b in outputs]
     right = list(zip(backward.leaves, sides.moved, strict=True))
-    made_of = [given.value.dtype for operation in recording.operations for given in operation.outputs]
-    eps = max(resolution(dtype) for dtype in (*made_of, *(leaf.tensor.dtype for leaf in leaves)) if _is_number(dtype))
     size = math.sqrt(sum(_size(g, t) for g, t in (*left, *right)))
     deviation = sum(_inner(g, t) for g, t in left) - sum(_inner(g, t) for g, t in right)
     made = Account(deviation, (_SIGNIFICANT * eps + _NUMERICAL) * size)

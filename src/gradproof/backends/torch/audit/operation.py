@@ -149,17 +149,17 @@ class Replay:
     def inputs(self) -> tuple[torch.Tensor, ...]:
         """What went in: the leaves of the model themselves, and copies of all else, each a leaf that wants a gradient.
 
-        A leaf that goes in twice is a copy the second time.
+        A leaf that goes in twice is a copy the second time, and so is one that was written to before it went in.
         """
         seen: set[int] = set()
         inputs: list[torch.Tensor] = []
         for i in self.positions:
-            source = self.operation.leaves[i].source
-            if source is None or id(source) in seen or not source.requires_grad or source.grad_fn is not None:
-                inputs.append(self.operation.leaves[i].value.detach().clone().requires_grad_())
-            else:
+            source, value = self.operation.leaves[i].source, self.operation.leaves[i].value
+            if source is not None and id(source) not in seen and _is_as_recorded(source, value):
                 seen.add(id(source))
                 inputs.append(source)
+            else:
+                inputs.append(value.detach().clone().requires_grad_())
         return tuple(inputs)
 
     def __call__(self, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
@@ -178,6 +178,11 @@ class Replay:
         outputs = [o for o in flatten_outputs(result) if isinstance(o, torch.Tensor)]
         outputs += [values[i] for i in operation.written if not any(values[i] is o for o in outputs)]
         return tuple(outputs)
+
+
+def _is_as_recorded(source: torch.Tensor, value: torch.Tensor) -> bool:
+    """Whether a tensor is still the leaf that went in, with the same value."""
+    return source.requires_grad and source.grad_fn is None and torch.equal(source.detach(), value)
 
 
 def _plain(leaf: Any) -> Any:

@@ -132,12 +132,22 @@ _LEAST_SCALE = 0.1
 class Sides:
     """The model a step to either side of the point along one random direction: how every value moves.
 
-    Low-precision leaves stay as they are: their moved values stand in for them in a run in double precision. Where the
-    model does not run there, they are moved in place, by a step that they can hold.
+    Where some of the model is computed in a low precision, its leaves stay as they are: their moved values stand in for
+    them in a run in double precision. Where it does not run there, they are moved in place, by a step that shows.
     """
 
-    def __init__(self, call: Call, paths: ModulePaths, leaves: Sequence[Leaf], seed: int) -> None:
-        self._call, self._paths, self._leaves = call, paths, leaves
+    def __init__(
+        self,
+        call: Call,
+        paths: ModulePaths,
+        leaves: Sequence[Leaf],
+        seed: int,
+        around: Callable[[], AbstractContextManager[Any]] = nullcontext,
+        coarsest: float = 0.0,
+    ) -> None:
+        """`around` is entered for each run; `coarsest` is how coarse the numbers are that the model computes with."""
+        self._call, self._paths, self._leaves, self._around = call, paths, leaves, around
+        self._coarsest = coarsest
         generator = torch.Generator().manual_seed(seed + 1)
         self._directions = [
             _drawn(leaf.tensor, generator).to(leaf.tensor.device) * _scale(leaf.tensor) for leaf in leaves
@@ -147,7 +157,7 @@ class Sides:
 
     def run(self) -> tuple[Recording, Recording, float] | None:
         """Both runs and the step; None where they are not made of the same operations."""
-        eps = max(torch.finfo(leaf.tensor.dtype).eps for leaf in self._leaves)
+        eps = max(self._coarsest, *(torch.finfo(leaf.tensor.dtype).eps for leaf in self._leaves))
         ways = [(self._moved_in_place, max(_STEP, eps ** (1 / 3)))]
         if eps > torch.finfo(torch.float64).eps:
             ways.insert(0, (self._standing_in, _STEP))
@@ -189,7 +199,7 @@ class Sides:
 
         @contextmanager
         def around() -> Generator[None]:
-            with widening or nullcontext(), recorder.recording():
+            with self._around(), widening or nullcontext(), recorder.recording():
                 yield
 
         outputs = tensors_of(_run(self._call, around))

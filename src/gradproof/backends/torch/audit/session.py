@@ -8,7 +8,8 @@ from typing import Any
 
 import torch
 
-from gradproof.backends.torch.audit.account import Account, account
+from gradproof.backends.torch.audit.account import Account, account, coarsest
+from gradproof.backends.torch.audit.declared import Declared
 from gradproof.backends.torch.audit.places import ModulePaths
 from gradproof.backends.torch.audit.run import Leaf, Recording, Sides, record
 from gradproof.backends.torch.calls import call_of, is_floating
@@ -32,6 +33,7 @@ class Reaching(torch.nn.Module):
         super().__init__()
         self._function, self._tensors = function, list(tensors)
         self.__name__ = getattr(function, "__name__", type(function).__name__)
+        self.__wrapped__ = function
         for name, module in modules:
             self.add_module(name.replace(".", "_"), module)
 
@@ -92,9 +94,19 @@ class AuditSession:
 
     def record(self, seed: int) -> Recording:
         """One run with its backward."""
+        before = [leaf.tensor.detach().clone() for leaf in self._known]
         with kept([leaf.tensor for leaf in self._known], self._call) as call:
-            self._recording = record(call, self._model, self._paths, self._known, seed)
+            try:
+                self._recording = record(call, self._model, self._paths, self._known, seed)
+            finally:
+                for leaf, value in zip(self._known, before, strict=True):  # a model may write to its parameters
+                    if not torch.equal(leaf.tensor.detach(), value):
+                        leaf.tensor.data.copy_(value)
         return self._recording
+
+    def declared(self) -> Declared:
+        """What lets the operations that declare a gradient move as they declare."""
+        return Declared(self._recording.operations if self._recording else ())
 
     def account(self, seed: int) -> Account | None:
         """What each operation explains of the deviation of the whole, by two more runs."""
@@ -102,7 +114,9 @@ class AuditSession:
         if recording is None or recording.backward is None or recording.raised is not None:
             return None
         with kept([leaf.tensor for leaf in recording.leaves], self._call) as call:
-            return account(recording, Sides(call, self._paths, recording.leaves, seed), recording.leaves)
+            eps = coarsest(recording)
+            sides = Sides(call, self._paths, recording.leaves, seed, self.declared, eps)
+            return account(recording, sides, eps)
 
 
 def _modules_of(model: Callable[..., Any]) -> Iterator[tuple[str, torch.nn.Module]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,20 @@ def share_memory(first: torch.Tensor, second: torch.Tensor) -> bool:
         return np.shares_memory(_array(first), _array(second))
     except (RuntimeError, TypeError):  # on another device, or lazily conjugated
         return first.data_ptr() == second.data_ptr()
+
+
+def moved_along(values: Sequence[Any], tested: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """The positions of tensors that moving one under test would move too, each with the first that does."""
+    memory = {i: memory_of(value) for i, value in enumerate(values) if isinstance(value, torch.Tensor)}
+    held = {memory[i] for i in tested} - {0}
+    if len(held) == sum(address in held for address in memory.values()):
+        return  # nobody else lies where one of them does
+    for i, address in memory.items():
+        if address in held:
+            others = [k for k in tested if memory[k] == address and (k < i or i not in tested)]
+            first = next((k for k in others if share_memory(values[k], values[i])), None)
+            if first is not None:
+                yield i, first
 
 
 def _array(tensor: torch.Tensor) -> Any:

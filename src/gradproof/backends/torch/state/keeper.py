@@ -7,6 +7,7 @@ they are. Random numbers drawn by a *backward* are not put back; they are noise,
 from __future__ import annotations
 
 import functools
+import types
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
@@ -15,6 +16,9 @@ import torch
 from gradproof.backends.torch.closures import referred
 from gradproof.backends.torch.memory.sharing import has_memory
 from gradproof.backends.torch.private import buffers_of, put_back_buffers
+
+# How far functions are followed that call functions.
+_DEPTH = 2
 
 
 class Rewindable(Protocol):
@@ -26,11 +30,12 @@ class Rewindable(Protocol):
 
 
 class Keeper:
-    """The state around a call: random generators, buffers and flags of modules, tensors that are only read."""
+    """The state around a call: random generators, buffers and flags of modules, gradients, tensors only read."""
 
     def __init__(self, function: Callable[..., Any], values: Sequence[Any], generators: Rewindable) -> None:
         """`values` are the call's arguments; those that require no gradient are kept too."""
-        modules = [part for module in dict.fromkeys(modules_of(function)) for part in module.modules()]
+        roots = dict.fromkeys(modules_of(function))
+        modules = [part for module in roots for part in module.modules()]
         # a frozen script module has no such flag
         self._training = [(module, module.training) for module in modules if hasattr(module, "training")]
         self._buffers = [(module, dict(buffers)) for module in modules if (buffers := buffers_of(module))]
@@ -39,6 +44,9 @@ class Keeper:
         self._tensors = [
             _Kept(tensor) for tensor in (*read, *buffers) if has_memory(tensor) and not tensor.is_inference()
         ]
+        parameters = [parameter for module in roots for parameter in module.parameters()]
+        leaves = {id(leaf): leaf for leaf in (*values, *parameters, *_tensors_around(function)) if _is_leaf(leaf)}
+        self._gradients = [_KeptGradient(leaf) for leaf in leaves.values()]
         self._generators = generators
         self._rewinds: list[Callable[[], None]] | None = None
         self.draws = False
@@ -48,7 +56,7 @@ class Keeper:
         if self._rewinds is None:
             self._rewinds = list(self._generators.drawn_from())
             self.draws = bool(self._rewinds)
-            self._rewinds += [kept.put_back for kept in self._tensors if kept.has_changed()]
+            self._rewinds += [kept.put_back for kept in (*self._tensors, *self._gradients) if kept.has_changed()]
         for rewind in self._rewinds:
             rewind()
         if self._training:
@@ -56,7 +64,7 @@ class Keeper:
 
     def close(self) -> None:
         """Put back whatever any call changed, but for the generators."""
-        for kept in self._tensors:
+        for kept in (*self._tensors, *self._gradients):
             if kept.has_changed():
                 kept.put_back()
         self._put_backmodules_of()
@@ -80,6 +88,42 @@ class _Kept:
 
     def put_back(self) -> None:
         self._tensor.data.copy_(self._copy)
+
+
+class _KeptGradient:
+    """The gradient that a leaf has, if any: a function that calls `backward` itself adds to it."""
+
+    def __init__(self, leaf: torch.Tensor) -> None:
+        self._leaf, self._gradient = leaf, leaf.grad
+        if self._gradient is not None:
+            self._copy, self._version = self._gradient.detach().clone(), self._gradient._version
+
+    def has_changed(self) -> bool:
+        gradient = self._gradient
+        return self._leaf.grad is not gradient or (gradient is not None and gradient._version != self._version)
+
+    def put_back(self) -> None:
+        self._leaf.grad = self._gradient
+        if self._gradient is not None and self._gradient._version != self._version:
+            with torch.no_grad():
+                self._gradient.copy_(self._copy)
+            self._version = self._gradient._version
+
+
+def _is_leaf(value: Any) -> bool:
+    """Whether a gradient may be added up in this."""
+    return isinstance(value, torch.Tensor) and value.requires_grad and value.is_leaf
+
+
+def _tensors_around(function: Any, depth: int = _DEPTH) -> Iterator[torch.Tensor]:
+    """The tensors that a function refers to, or another one that it calls, and the parameters of modules there."""
+    for _, value in referred(getattr(function, "__wrapped__", function)):
+        if isinstance(value, torch.Tensor):
+            yield value
+        elif isinstance(value, torch.nn.Module):
+            yield from value.parameters()
+        elif depth and isinstance(value, types.FunctionType) and not value.__module__.startswith("torch"):
+            yield from _tensors_around(value, depth - 1)
 
 
 def modules_of(function: Any) -> Iterator[torch.nn.Module]:
