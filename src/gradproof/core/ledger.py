@@ -234,7 +234,19 @@ class Ledger:
     def _excused(self, size: Vector | float) -> Vector:
         """The same of outputs that move so far along some inputs."""
         least = np.fmax(_OWN_SHARE * size, _DUST * self._moves(self.survey))
-        return np.minimum(self._floor(max(self.rungs.base)), np.maximum(self._floor(self._longest), least))
+        floor = self._floor(max(self.rungs.base))
+        excused = np.minimum(floor, np.maximum(self._floor(self._longest), least))
+        for block in filter(self._stands_still, self.problem.outputs.blocks):
+            excused[block.slice] = _FLOOR * math.sqrt(self.problem.outputs.size) * floor[block.slice]
+        return excused
+
+    def _stands_still(self, block: Block) -> bool:
+        """Whether nothing moves an output at all. There is no entry then to measure errors by.
+
+        What one question about all outputs leaves of the noise is enough: every entry would be seen no better.
+        """
+        value = self.survey.value[block.slice]
+        return bool(block.size) and value[0] == 0.0 and not value.any()
 
     @property
     def _longest(self) -> int:
