@@ -105,7 +105,8 @@ def _check_grads(
         said = f"{said} of {before}" if before else said
         mode = Mode.REVERSE if name == "rev" else Mode.FORWARD
         call = JaxCall(f, args, {})
-        derivative = Derivative(forward=supplied_jvp(_lin_of(f)[0], call)) if name == "lin" else None
+        linear = supplied_jvp(_lin_of(f)[0], call, shows_values=True)
+        derivative = Derivative(forward=linear) if name == "lin" else None
         _decide(call, derivative, mode, given, said)
         if order > 1:
             derived, further = derive(f)

@@ -1,6 +1,7 @@
 """Derivatives that somebody hands over in the form of `jax.vjp` and `jax.jvp`, as rules for the arrays under test.
 
-The values that they return beside the derivative are not handed on: the doors that take them compare these themselves.
+The values that they return beside the derivative are handed on where they are JAX's own. Those of somebody's function
+are compared by the doors that take them, within the tolerances given there.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ def supplied_vjp(f_vjp: Callable[..., Any], call: JaxCall) -> Reverse:
     return rule
 
 
-def supplied_jvp(f_jvp: Callable[..., Any], call: JaxCall) -> Forward:
+def supplied_jvp(f_jvp: Callable[..., Any], call: JaxCall, *, shows_values: bool = False) -> Forward:
     """J u by `f_jvp(primals, tangents)`, which returns the outputs and their tangents."""
 
     def rule(run: Any, moved: Any, constants: Any, tangents: Any) -> Derived:
@@ -44,8 +45,9 @@ def supplied_jvp(f_jvp: Callable[..., Any], call: JaxCall) -> Forward:
         leaves, tree = tree_util.tree_flatten(primals, is_leaf=is_none)
         given = [by_place.get(i, _still(leaf)) for i, leaf in enumerate(leaves)]
         outputs, pushed = f_jvp(primals, tree_util.tree_unflatten(tree, given))
-        pairs = zip(tree_util.tree_leaves(outputs), tree_util.tree_leaves(pushed), strict=True)
-        return Derived((), tuple(tangent for output, tangent in pairs if is_floating(output)))
+        pairs = list(zip(tree_util.tree_leaves(outputs), tree_util.tree_leaves(pushed), strict=True))
+        values = tuple(output for output, _ in pairs if is_floating(output)) if shows_values else ()
+        return Derived(values, tuple(tangent for output, tangent in pairs if is_floating(output)))
 
     return rule
 
