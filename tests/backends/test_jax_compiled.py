@@ -117,6 +117,23 @@ def test_another_choice_of_inputs_and_orders_is_kept_apart(wrt: list[int] | None
         assert gradproof.check(f, (x, y), wrt=wrt, order=order).verdict is Verdict.PASS
 
 
+class Named:
+    """A container with data that cannot be hashed."""
+
+    def __init__(self, value: Any, name: Any) -> None:
+        self.value, self.name = value, name
+
+
+jax.tree_util.register_pytree_node(Named, lambda n: ((n.value,), n.name), lambda name, values: Named(values[0], name))
+
+
+@pytest.mark.parametrize("name", [["a", "b"], {"a": 1}])
+def test_containers_that_cannot_be_hashed_are_no_obstacle(name: Any) -> None:
+    f = jax.jit(lambda x: Named(jnp.sin(x), name))
+    for _ in range(2):
+        assert gradproof.check(f, jnp.asarray(X)).verdict is Verdict.PASS
+
+
 def test_the_memory_of_a_checked_array_is_given_back() -> None:
     f = jax.jit(lambda x, y: jnp.tanh(x) * y)
     x, y = jnp.linspace(-1.0, 1.0, 1000), jnp.linspace(1.0, 2.0, 1000)

@@ -96,7 +96,12 @@ class _Recipe:
 
 def compiled(traced: Run, key: Hashable = None) -> Compiled:
     """What is compiled of a function: that of an earlier one, if this has the same key."""
-    return Compiled(traced) if key is None else _kept(_Recipe(traced, key))
+    if key is None:
+        return Compiled(traced)
+    try:
+        return _kept(_Recipe(traced, key))
+    except (TypeError, ValueError):  # what somebody's own containers hold cannot be hashed, or not be compared
+        return Compiled(traced)
 
 
 @functools.lru_cache(maxsize=_KEPT)
