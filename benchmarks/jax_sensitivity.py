@@ -1,22 +1,23 @@
 """How small a wrong cotangent can be and still be caught: gradproof.check against jax.test_util.check_grads.
 
     python benchmarks/jax_sensitivity.py
-    python benchmarks/jax_sensitivity.py --dtype float32 --json numbers.json
+    python benchmarks/jax_sensitivity.py --dtype float32 --rtol 1e-5 --json numbers.json
 
-The function is an elementwise sin of n standard normal numbers with a rule of custom_vjp. Its bwd is right but for
-one element, which is off by d. For each n: the smallest d that a checker catches for every seed (a seed draws the
-point, the place of the wrong element and, for `gradproof.check`, the probes), and what a right bwd costs, reverse mode
-only.
+The function is an elementwise sin of n standard normal numbers with a rule of custom_vjp, compiled by jax.jit. Its bwd
+is right but for one element, which is off by d. For each n: the smallest d that a checker catches for every seed (a
+seed draws the point, the place of the wrong element and, for `gradproof.check`, the probes), and what a right bwd
+costs, reverse mode only.
 
-Time is measured twice. With compilation: after `jax.clear_caches()`, as a check in a fresh process pays it. Without:
-the least of several runs, each less what JAX itself reports of the time it spent in tracing, lowering and compiling
-(`jax.monitoring`); for `check_grads` that is what a second run takes, since JAX keeps what it compiled operator by
-operator. torch is not needed.
+Time is measured twice. With compilation: after `jax.clear_caches()`, as the first check in a process pays it. Without:
+the least of several further checks, less what JAX itself reports of the time it spent in tracing, lowering and
+compiling (`jax.monitoring`). Of a jitted function that is nothing, for both checkers; with `--unjitted`, a check traces
+and compiles the function anew, and what JAX does around that and does not report counts as ours. torch is not needed.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import os
 import platform
@@ -35,7 +36,7 @@ import gradproof
 
 SIZES = (10**2, 10**3, 10**4, 10**5, 10**6)
 SEEDS = range(3)
-RUNS, FRESH = 9, 3
+RUNS, FRESH = 23, 3
 # The exponents of ten between which the smallest error that is caught is looked for.
 LOWEST, HIGHEST = -13, 12
 
@@ -55,7 +56,7 @@ class Subject:
     seed: int
 
     @staticmethod
-    def draw(n: int, size: float, seed: int, dtype: str) -> Subject:
+    def draw(n: int, size: float, seed: int, dtype: str, *, jitted: bool = True) -> Subject:
         generator = np.random.default_rng(seed)
         point, place = generator.standard_normal(n), int(generator.integers(n))
         error = np.zeros(n)
@@ -63,7 +64,7 @@ class Subject:
         off = jnp.asarray(error, dtype)
         function = jax.custom_vjp(jnp.sin)
         function.defvjp(lambda x: (jnp.sin(x), x), lambda x, g: (g * (jnp.cos(x) + off),))
-        return Subject(function, jnp.asarray(point, dtype), place, seed)
+        return Subject(jax.jit(function) if jitted else function, jnp.asarray(point, dtype), place, seed)
 
 
 def with_jax(subject: Subject) -> bool:
@@ -74,13 +75,16 @@ def with_jax(subject: Subject) -> bool:
     return False
 
 
-def with_gradproof(subject: Subject) -> bool:
-    report = gradproof.check(subject.function, subject.point, modes="reverse", seed=subject.seed)
+def with_gradproof(subject: Subject, rtol: float | None = None) -> bool:
+    report = gradproof.check(subject.function, subject.point, modes="reverse", seed=subject.seed, rtol=rtol)
     found = report.verdict is gradproof.Verdict.FAIL
     return found and report.findings[0].input_element == (subject.place,)
 
 
-CHECKERS = {"jax.test_util.check_grads": with_jax, "gradproof.check": with_gradproof}
+CHECKERS: dict[str, Callable[[Subject], bool]] = {
+    "jax.test_util.check_grads": with_jax,
+    "gradproof.check": with_gradproof,
+}
 
 
 @dataclass(frozen=True)
@@ -95,12 +99,13 @@ class Cell:
     without: float
 
 
-def measure(n: int, dtype: str) -> list[Cell]:
+def measure(n: int, dtype: str, *, jitted: bool) -> list[Cell]:
     """All checkers in turns, so that a busy moment of the machine is nobody's alone."""
     runs: dict[str, list[tuple[float, float]]] = {name: [] for name in CHECKERS}
+    subject = Subject.draw(n, 0.0, 0, dtype, jitted=jitted)
     for run in range(RUNS):
         for name, check in CHECKERS.items():
-            runs[name].append(timed(check, Subject.draw(n, 0.0, 0, dtype), fresh=run < FRESH))
+            runs[name].append(timed(check, subject, fresh=run < FRESH))
     return [
         Cell(
             name,
@@ -108,7 +113,7 @@ def measure(n: int, dtype: str) -> list[Cell]:
             smallest_caught(check, n, dtype),
             not any(check(Subject.draw(n, 0.0, seed, dtype)) for seed in SEEDS),
             1e3 * min(whole for whole, _ in runs[name][:FRESH]),
-            1e3 * min(without for _, without in runs[name]),
+            1e3 * min(without for _, without in runs[name][FRESH:]),
         )
         for name, check in CHECKERS.items()
     ]
@@ -166,6 +171,8 @@ def shown(cell: Cell) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description="the smallest wrong cotangent that each checker catches")
     parser.add_argument("--dtype", choices=["float64", "float32"], default="float64")
+    parser.add_argument("--unjitted", action="store_true", help="time a function that is not compiled by jax.jit")
+    parser.add_argument("--rtol", type=float, help="the relative tolerance that gradproof.check is asked for")
     parser.add_argument("--largest", type=int, default=SIZES[-1], help="the largest n")
     parser.add_argument("--json", metavar="FILE", help="write the raw numbers there")
     arguments = parser.parse_args()
@@ -176,9 +183,17 @@ def main() -> None:
         "python": platform.python_version(),
         "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} CPUs",
         "dtype": arguments.dtype,
+        "function": "not jitted" if arguments.unjitted else "jitted",
+        "rtol of gradproof.check": "its default" if arguments.rtol is None else arguments.rtol,
     }
+    CHECKERS["gradproof.check"] = functools.partial(with_gradproof, rtol=arguments.rtol)
     print("; ".join(f"{key} {value}" for key, value in about.items()) + "\n", flush=True)
-    cells = [cell for n in SIZES if n <= arguments.largest for cell in measure(n, arguments.dtype)]
+    cells = [
+        cell
+        for n in SIZES
+        if n <= arguments.largest
+        for cell in measure(n, arguments.dtype, jitted=not arguments.unjitted)
+    ]
     print(table(cells))
     if arguments.json:
         with open(arguments.json, "w", encoding="utf-8") as file:

@@ -55,6 +55,12 @@ def test_check_grads_raises(rule: Any, mode: Mode) -> None:
     check_grads(rule(1.0), (X,), order=1, modes=modes)
 
 
+def test_linearize_has_values_too() -> None:
+    check_grads(by_jvp(1.0), (X,), order=1, modes="lin")
+    with pytest.raises(AssertionError, match="another value"):
+        check_grads(by_jvp(2.0), (X,), order=1, modes="lin")
+
+
 def test_modes_may_be_one_word() -> None:
     check_grads(by_vjp(1.0), (X,), order=1, modes="rev")
     with pytest.raises(AssertionError, match="another value"):

@@ -106,7 +106,8 @@ def _check_grads(
         said = f"{said} of {before}" if before else said
         mode = Mode.REVERSE if name == "rev" else Mode.FORWARD
         call = JaxCall(f, args, {})
-        derivative = Derivative(forward=supplied_jvp(_lin_of(f)[0], call)) if name == "lin" else None
+        linear = supplied_jvp(_lin_of(f)[0], call, shows_values=True)
+        derivative = Derivative(forward=linear) if name == "lin" else None
         _decide(call, derivative, mode, given, said)
         if order > 1:
             derived, further = derive(f)
@@ -130,16 +131,16 @@ def check_jvp(
     >>> check_jvp(f, lambda primals, tangents: (f(*primals), 3 * primals[0] ** 2 * tangents[0]), (jnp.ones(3),))
     """
     _require_step(eps)
-    args, tolerances = _as_arrays(tuple(args)), _Tolerances(atol, rtol)
+    args = _as_arrays(tuple(args))
     outputs, tangents = f_jvp(args, jax.tree.map(_zeros, args))
     for output, tangent in zip(jax.tree.leaves(outputs), jax.tree.leaves(tangents), strict=True):
         if is_floating(output) and output.dtype != tangent.dtype:
             raise AssertionError(
                 f"{_titled(err_msg)}an output has dtype {output.dtype}, its tangent {tangent.dtype}: they must agree"
             )
-    _require_same(outputs, f(*args), tolerances, err_msg)
     call = JaxCall(f, args, {})
-    _decide(call, Derivative(forward=supplied_jvp(f_jvp, call)), Mode.FORWARD, tolerances, err_msg)
+    derivative = Derivative(forward=supplied_jvp(f_jvp, call))
+    _decide_supplied(call, derivative, Mode.FORWARD, outputs, _Tolerances(atol, rtol), err_msg)
 
 
 def check_vjp(
@@ -159,10 +160,18 @@ def check_vjp(
     >>> check_vjp(f, lambda x: (f(x), lambda v: (3 * x**2 * v,)), (jnp.ones(3),))
     """
     _require_step(eps)
-    args, tolerances = _as_arrays(tuple(args)), _Tolerances(atol, rtol)
-    _require_same(f_vjp(*args)[0], f(*args), tolerances, err_msg)
+    args = _as_arrays(tuple(args))
     call = JaxCall(f, args, {})
-    _decide(call, Derivative(reverse=supplied_vjp(f_vjp, call)), Mode.REVERSE, tolerances, err_msg)
+    derivative = Derivative(reverse=supplied_vjp(f_vjp, call))
+    _decide_supplied(call, derivative, Mode.REVERSE, f_vjp(*args)[0], _Tolerances(atol, rtol), err_msg)
+
+
+def _decide_supplied(
+    call: JaxCall, derivative: Derivative, mode: Mode, outputs: Any, given: _Tolerances, said: str
+) -> None:
+    """The same for a derivative that somebody hands over, and the outputs that came with it."""
+    _require_same(outputs, call(), given, said)
+    _decide(call, derivative, mode, given, said)
 
 
 def _decide(call: JaxCall, derivative: Derivative | None, mode: Mode, given: _Tolerances, said: str) -> None:

@@ -1,6 +1,7 @@
 """Whether a call in double precision, a twin, computes the same function as the low-precision call: numbers alone.
 
-What twins are for, and how a framework makes one, is said in its backend.
+What twins are for, and how a framework makes one, is said in its backend. The PyTorch backend compares tensors where
+they are, by the same numbers.
 """
 
 from __future__ import annotations

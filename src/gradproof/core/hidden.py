@@ -38,7 +38,8 @@ def unseen_blocks(ledger: Ledger) -> list[Block]:
 
 def _is_seen(ledger: Ledger, block: Block, step: float) -> bool:
     """Whether each coordinate of an input is covered by a survey that sees every output along it."""
-    if ledger.explicit and ledger.survey.clear_from <= step and _is_sharp(ledger, step):
+    single = len(ledger.problem.inputs.blocks) == 1  # of which as much is wanted as of all inputs
+    if (ledger.explicit or single) and ledger.survey.clear_from <= step and _is_sharp(ledger, step):
         return True  # nearly always: the first survey moves every coordinate
     left = np.ones(block.size, dtype=np.bool_)
     for survey in ledger.surveys:

@@ -228,13 +228,27 @@ class Ledger:
         if survey is not self.survey and self.questions:
             moved = [block for block, _ in self.steps if survey.direction[block.slice].any()]
             share = max([self._share(self.survey, block) for block in moved], default=0.0)
-            size = np.fmax(size, share * self._moves(self.survey))
-        return self._excused(size)
+            whole = self._moves(self.survey)
+            return self._excused(np.fmax(size, share * whole), whole)
+        return self._excused(size, size if survey is self.survey else None)
 
-    def _excused(self, size: Vector | float) -> Vector:
-        """The same of outputs that move so far along some inputs."""
-        least = np.fmax(_OWN_SHARE * size, _DUST * self._moves(self.survey))
-        return np.minimum(self._floor(max(self.rungs.base)), np.maximum(self._floor(self._longest), least))
+    def _excused(self, size: Vector | float, whole: Vector | None = None) -> Vector:
+        """The same of outputs that move so far along some inputs, and `whole` along the first survey."""
+        whole = self._moves(self.survey) if whole is None else whole
+        excused = np.array(_OWN_SHARE * size if size is whole else np.fmax(_OWN_SHARE * size, _DUST * whole))
+        floor, first = self._floor(max(self.rungs.base)), 2.0 ** (self._longest - max(self.rungs.base))
+        np.minimum(floor, np.maximum(first * floor, excused, out=excused), out=excused)
+        for block in filter(self._stands_still, self.problem.outputs.blocks):
+            excused[block.slice] = _FLOOR * math.sqrt(self.problem.outputs.size) * floor[block.slice]
+        return excused
+
+    def _stands_still(self, block: Block) -> bool:
+        """Whether nothing moves an output at all. There is no entry then to measure errors by.
+
+        What one question about all outputs leaves of the noise is enough: every entry would be seen no better.
+        """
+        value = self.survey.value[block.slice]
+        return bool(block.size) and value[0] == 0.0 and not value.any()
 
     @property
     def _longest(self) -> int:

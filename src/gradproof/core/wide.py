@@ -311,19 +311,29 @@ class Comparer:
             return np.full(self.answered.size, np.nan)
 
     def run(self) -> tuple[Comparison, list[Deviation]]:
-        """The comparison that says what was seen, of a question without small weights; and what is off."""
-        first, second = self.shared(), self.second()
+        """The comparison that says what was seen, of a question without small weights; and what is off.
+
+        Where the trials hold, the low side is linear in the question, so that one whose weights are all about alike
+        shows what is off; another is asked where it does, or where nothing is known of laws.
+        """
+        first = self.shared()
+        if self._known is not None and first.is_clean:
+            return self._told(first)
+        second = self.second()
         if self._inside > self.eps and not (first.is_clean and second.is_clean):
             self.eps = self._inside
             first, second = self._judged_anew(first), self._judged_anew(second)
         if first.is_clean and second.is_clean:
-            telling = second if self._known is None else first  # weights of what is known may be small
-            return self._excusing(telling) if self.options.certify else telling, []
+            return self._told(second if self._known is None else first)  # weights of what is known may be small
         made = [self._where_alike(each) for each in (first, second, self.signs(3))]
         if sum(each.is_clean for each in made) >= 2:
             return max(made[1:], key=lambda each: not each.is_clean), []
         explained = [self.responding(each) for each in made if not each.is_clean]
         return explained[-1], self._deviations(explained)
+
+    def _told(self, made: Comparison) -> tuple[Comparison, list[Deviation]]:
+        """Nothing is off, as far as a comparison tells."""
+        return self._excusing(made) if self.options.certify else made, []
 
     def _excusing(self, made: Comparison) -> Comparison:
         """The comparison with what would excuse a difference, as one neighbour shows it: others do more.

@@ -36,7 +36,8 @@ def is_key(value: Any) -> bool:
 
 
 def is_complex(dtype: Any) -> bool:
-    return bool(jnp.issubdtype(dtype, jnp.complexfloating))
+    """Whether numbers of this floating-point dtype are complex."""
+    return np.dtype(dtype).kind == "c"
 
 
 def wide(dtype: Any) -> Any:
@@ -50,6 +51,12 @@ def in_double() -> AbstractContextManager[Any]:
     if enable is None:  # before JAX 0.8
         enable = importlib.import_module("jax.experimental").enable_x64
     return enable(True)
+
+
+def is_double() -> bool:
+    """Whether JAX does so in any case."""
+    config: Any = jax.config
+    return bool(config.jax_enable_x64)
 
 
 class Model(NamedTuple):

@@ -6,20 +6,26 @@ A module that is itself a pytree of arrays (of equinox, say) has parameters: its
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Hashable, Mapping, Sequence, Set
 from types import MethodType
 from typing import Any, Self
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import tree_util
 from jax.core import Tracer
 
 from gradproof.backends.calls import Arrays, Call
 from gradproof.backends.jax.arrays import TYPES, is_floating, is_key
 
-_TRANSFORMED = (jax.custom_vjp, jax.custom_jvp, type(jax.jit(lambda: None)))
+_JITTED: type = type(jax.jit(lambda: None))
+_TRANSFORMED = (jax.custom_vjp, jax.custom_jvp, _JITTED)
 """The types of what JAX makes of a function: such a function is JAX's whatever it is called with."""
+
+
+_PLAIN = (bool, int, float, complex, str, type(None))
+"""The types of values that are known by how they are written."""
 
 
 def is_none(value: Any) -> bool:
@@ -84,6 +90,28 @@ class JaxCall(Call):
         chosen._kept = [i for i, value in enumerate(chosen.flat) if is_floating(value) and i not in tested]
         return chosen
 
+    # for a trace that outlives the check
+
+    def key(self) -> Hashable:
+        """What a trace of the call rests on, besides the arrays that are handed over; None: it may be anything.
+
+        JAX itself keeps the trace of a function that was compiled by `jax.jit`, whatever the function reads besides.
+        """
+        handed = {*self.differentiable(), *self._kept}
+        rest = [value for i, value in enumerate(self.flat) if i not in handed]
+        if not isinstance(self.function, _JITTED) or not all(isinstance(value, _PLAIN) for value in rest):
+            return None
+        there = tuple(i in handed for i in range(len(self.flat))), tuple(self.differentiable())
+        told = tuple((type(value), repr(value)) for value in rest)
+        return self.function, self._spec, len(self.arguments), tuple(self.keywords), there, told
+
+    def bare(self) -> Self:
+        """The same call, to be traced at any time: it holds no memory of arrays, and nobody's generators."""
+        handed = {*self.differentiable(), *self._kept}
+        flat = [_hollow(value) if i in handed else value for i, value in enumerate(self.flat)]
+        arguments, keywords = (None,) * len(self.arguments), dict.fromkeys(self.keywords)
+        return self._copy(flat=flat, arguments=arguments, keywords=keywords, _keeper=None)
+
     # as a function of its floating-point arrays
 
     @property
@@ -144,6 +172,11 @@ def _is_module(function: Any) -> bool:
     if tree_util.all_leaves([function]):
         return False
     return any(map(is_floating, tree_util.tree_leaves(function)))
+
+
+def _hollow(value: Any) -> Any:
+    """An array of the same shape and dtype that takes no memory."""
+    return np.broadcast_to(np.zeros((), value.dtype), value.shape)
 
 
 def _copied(value: Any) -> Any:

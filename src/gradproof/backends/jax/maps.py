@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from gradproof.backends.jax.arrays import Row
+from gradproof.backends.jax.compiled import Derived
 from gradproof.backends.jax.inspection import Shown, Values
-from gradproof.backends.jax.transforms import Function, Transforms, value_pulled, value_pushed
+from gradproof.backends.jax.transforms import Function, Transforms
 from gradproof.core.capabilities import Batching, Elsewhere, Inspection, Omission
 from gradproof.core.types import Matrix, Vector
 
@@ -39,10 +40,10 @@ class Map:
         return self._pushed(self._here, tangent)
 
     def _pulled(self, arrays: tuple[Any, ...], cotangent: Vector) -> Vector:
-        return self._gradient(self.transforms.pull(arrays, self._cotangents(cotangent)))
+        return self._gradient(self.transforms.pull(arrays, self._cotangents(cotangent)).products)
 
     def _pushed(self, arrays: tuple[Any, ...], tangent: Vector) -> Vector:
-        return self.outputs.read(self.transforms.push(arrays, self.inputs.build(tangent)))
+        return self.outputs.read(self.transforms.push(arrays, self.inputs.build(tangent)).products)
 
     def _cotangents(self, cotangent: Vector) -> tuple[Any, ...]:
         return self.outputs.build(self.outputs.conjugated(cotangent))
@@ -63,22 +64,19 @@ class Map:
 
         return Elsewhere(vjp, jvp)
 
-    def inspection(self, has_rules: bool = False) -> Inspection:
-        """Both derivatives, with the form of what they return; and the values beside them, where there are rules."""
+    def inspection(self, value: Vector) -> Inspection:
+        """Both derivatives, with the form of what they return; and the values beside them, to compare with this one."""
 
-        def beside(way: Callable[..., Any]) -> Callable[[], Values] | None:
-            def values() -> Values:
-                return self.at(self.point), self.outputs.read(self.transforms.value_by(way, self._here))
-
-            return values if has_rules else None
+        def beside(derived: Derived) -> Callable[[], Values] | None:
+            return (lambda: (value, self.outputs.read(derived.values))) if derived.values else None
 
         def vjp(cotangent: Vector) -> Shown:
-            arrays = self.transforms.pull(self._here, self._cotangents(cotangent))
-            return Shown(self.inputs, arrays, self._gradient(arrays), beside(value_pulled))
+            derived = self.transforms.pull(self._here, self._cotangents(cotangent))
+            return Shown(self.inputs, derived.products, self._gradient(derived.products), beside(derived))
 
         def jvp(tangent: Vector) -> Shown:
-            arrays = self.transforms.push(self._here, self.inputs.build(tangent))
-            return Shown(self.outputs, arrays, self.outputs.read(arrays), beside(value_pushed))
+            derived = self.transforms.push(self._here, self.inputs.build(tangent))
+            return Shown(self.outputs, derived.products, self.outputs.read(derived.products), beside(derived))
 
         return Inspection(vjp, jvp)
 

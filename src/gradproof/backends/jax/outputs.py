@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import Any
 
 import jax
@@ -23,7 +24,11 @@ class Outputs:
         """Those that do not, in words."""
         names = [Name("output", i, _name(found[i][0])) for i in self.chosen]
         self.row = Row(names, [Model.of(leaves[i])._replace(sharding=None) for i in self.chosen])
-        self.arrays = [leaves[i] for i in self.chosen]
+
+    @property
+    def key(self) -> Hashable:
+        """What `pick` rests on."""
+        return self._tree, tuple(self.chosen), self.row.models
 
     def pick(self, output: Any, row: Row) -> tuple[Any, ...]:
         """Those that count of what another call returned. Raises `OutputChangedError` if they are not as in the row."""

@@ -10,10 +10,10 @@ import numpy as np
 
 from gradproof.backends.jax.arrays import Model, Name, Row, in_double, is_floating, wide
 from gradproof.backends.jax.calls import JaxCall
+from gradproof.backends.jax.compiled import Forward, Reverse, pulled, pushed
 from gradproof.backends.jax.maps import Map
 from gradproof.backends.jax.outputs import Outputs
-from gradproof.backends.jax.rules import Ingredients
-from gradproof.backends.jax.transforms import Forward, Function, Reverse, pulled, pushed
+from gradproof.backends.jax.transforms import Function
 from gradproof.backends.jax.twin import Make, find_twin
 from gradproof.backends.jax.words import JAX
 from gradproof.backends.twins import same_function
@@ -59,23 +59,28 @@ def first_order(call: JaxCall, derivative: Derivative | None = None) -> Made:
     """The Problem of a call. Calls the function, once as it is and once compiled."""
     inputs = row_of(call)
     point = point_of(call, inputs)
-    outputs = Outputs(call.plain(inputs.build(point), call.constants))
-    make = _maker(call, outputs, derivative or Derivative())
-    return _assemble(make, inputs, outputs.row, point, outputs, outputs.row.read(outputs.arrays), {})
+    result = call.plain(inputs.build(point), call.constants)
+    outputs = Outputs(result)
+    value = outputs.row.read(outputs.pick(result, outputs.row))
+    return _assemble(_maker(call, outputs, derivative), inputs, outputs.row, point, outputs, value, {})
 
 
-def _maker(call: JaxCall, outputs: Outputs, derivative: Derivative) -> Make:
+def _maker(call: JaxCall, outputs: Outputs, derivative: Derivative | None = None) -> Make:
+    key = call.key() if derivative is None else None
+    to_trace = call if key is None else call.bare()
+
     def make(widened: bool) -> Function:
         row = outputs.row.widened() if widened else outputs.row
 
         def traced(moved: Any, constants: Any) -> tuple[Any, ...]:
-            return outputs.pick(call.traced(moved, constants), row)
+            return outputs.pick(to_trace.traced(moved, constants), row)
 
         def plain(moved: Any, constants: Any) -> tuple[Any, ...]:
             return outputs.pick(call.plain(moved, constants), row)
 
         constants = _widened(call.constants) if widened else call.constants
-        return Function(traced, plain, constants, *derivative)
+        known = None if key is None else (key, outputs.key, widened)
+        return Function(traced, plain, constants, *(derivative or Derivative()), known)
 
     return make
 
@@ -93,7 +98,7 @@ def second_order(call: JaxCall, first: Made) -> Made:
         [Name("output", k, f"gradient of {b.name or b.label}") for k, b in enumerate(inputs.space.blocks)],
         [model._replace(sharding=None) for model in inputs.models],
     )
-    inner = _maker(call, outputs, Derivative())
+    inner = _maker(call, outputs)
     make = _derived(inner, len(inputs.models))
     function = make(False)
     value = gradients.read(function.plain(jax.tree.map(jnp.array, whole.build(point)), function.constants))
@@ -119,14 +124,15 @@ def _derived(inner: Make, count: int) -> Make:
         def plain(moved: Any, constants: Any) -> tuple[Any, ...]:
             return _gradient(function.plain, moved, constants, count)
 
-        return Function(traced, plain, function.constants)
+        known = None if function.key is None else (function.key, count)
+        return Function(traced, plain, function.constants, key=known)
 
     return make
 
 
 def _gradient(run: Any, moved: Any, constants: Any, count: int) -> tuple[Any, ...]:
     cotangents = tuple(map(jnp.conj, moved[count:]))
-    return tuple(map(jnp.conj, pulled(run, moved[:count], constants, cotangents)))
+    return tuple(map(jnp.conj, pulled(run, moved[:count], constants, cotangents).products))
 
 
 def _assemble(
@@ -138,12 +144,14 @@ def _assemble(
     if not all(same_function(value[b.slice], first[b.slice], eps) for b in outputs.space.blocks):
         low.transforms.give_up(_OTHER_VALUES)
         value = low.at(point)
-    ingredients = Ingredients(low.transforms.traced, inputs.build(point), low.transforms.function.constants)
+    ingredients = low.transforms.ingredients(inputs.build(point))
+    if ingredients.has_rules:
+        low.transforms.show_values()
     twin = find_twin(make, low, value, draws=ingredients.draws)
     capabilities: dict[type, Any] = {
         Batching: low.batching(),
         Elsewhere: low.elsewhere(),
-        Inspection: low.inspection(ingredients.has_rules),
+        Inspection: low.inspection(value),
         **further,
     }
     if ingredients.takes_symbolic_zeros:

@@ -17,7 +17,7 @@ class Ingredients:
     def __init__(self, traced: Any, *arguments: Any) -> None:
         self._found: list[Any] | None
         try:
-            self._found = list(_equations(jax.make_jaxpr(traced)(*arguments).jaxpr))
+            self._found = list(_equations(_trace(traced, *arguments).jaxpr))
         except Exception:  # it cannot be traced, which is said elsewhere
             self._found = None
 
@@ -35,6 +35,12 @@ class Ingredients:
     def draws(self) -> bool:
         """Whether it draws random numbers by PRNG keys."""
         return self._found is None or any(equation.primitive.name.startswith(_RANDOM) for equation in self._found)
+
+
+def _trace(jitted: Any, *arguments: Any) -> Any:
+    """The trace that calls with such arguments have in common; before JAX 0.4.31 another one like it."""
+    trace: Any = getattr(jitted, "trace", None)
+    return jax.make_jaxpr(jitted)(*arguments) if trace is None else trace(*arguments).jaxpr
 
 
 def _equations(jaxpr: Any) -> Iterator[Any]:

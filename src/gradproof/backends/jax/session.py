@@ -40,7 +40,6 @@ class JaxSession:
 
     def __init__(self, call: JaxCall, *, derivative: Derivative | None = None, intended: JaxCall | None = None) -> None:
         self._call, self._derivative, self._intended = call, derivative, intended
-        self._generators = HostGenerators()
         self._made: list[Made] = []
         self._learnt: tuple[str, ...] = ()
 

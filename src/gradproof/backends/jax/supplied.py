@@ -1,4 +1,8 @@
-"""Derivatives that somebody hands over in the form of `jax.vjp` and `jax.jvp`, as rules for the arrays under test."""
+"""Derivatives that somebody hands over in the form of `jax.vjp` and `jax.jvp`, as rules for the arrays under test.
+
+The values that they return beside the derivative are handed on where they are JAX's own. Those of somebody's function
+are compared by the doors that take them, within the tolerances given there.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,7 @@ from jax import dtypes, tree_util
 
 from gradproof.backends.jax.arrays import is_floating
 from gradproof.backends.jax.calls import JaxCall, is_none
-from gradproof.backends.jax.transforms import Forward, Reverse
+from gradproof.backends.jax.compiled import Derived, Forward, Reverse
 
 
 def zeros_for(value: Any) -> Any:
@@ -22,27 +26,28 @@ def zeros_for(value: Any) -> Any:
 def supplied_vjp(f_vjp: Callable[..., Any], call: JaxCall) -> Reverse:
     """J^T v by `f_vjp(*args)`, which returns the outputs and the function that is applied to cotangents."""
 
-    def rule(run: Any, moved: Any, constants: Any, cotangents: Any) -> tuple[Any, ...]:
+    def rule(run: Any, moved: Any, constants: Any, cotangents: Any) -> Derived:
         outputs, pull = f_vjp(*call.arguments_with(moved, constants))
         leaves, tree = tree_util.tree_flatten(outputs)
         given = iter(cotangents)
         whole = [next(given) if is_floating(leaf) else zeros_for(leaf) for leaf in leaves]
-        return _picked(call, pull(tree_util.tree_unflatten(tree, whole)), moved)
+        return Derived((), _picked(call, pull(tree_util.tree_unflatten(tree, whole)), moved))
 
     return rule
 
 
-def supplied_jvp(f_jvp: Callable[..., Any], call: JaxCall) -> Forward:
+def supplied_jvp(f_jvp: Callable[..., Any], call: JaxCall, *, shows_values: bool = False) -> Forward:
     """J u by `f_jvp(primals, tangents)`, which returns the outputs and their tangents."""
 
-    def rule(run: Any, moved: Any, constants: Any, tangents: Any) -> tuple[Any, ...]:
+    def rule(run: Any, moved: Any, constants: Any, tangents: Any) -> Derived:
         primals = call.arguments_with(moved, constants)
         by_place = dict(zip(call.differentiable(), tangents, strict=True))
         leaves, tree = tree_util.tree_flatten(primals, is_leaf=is_none)
         given = [by_place.get(i, _still(leaf)) for i, leaf in enumerate(leaves)]
         outputs, pushed = f_jvp(primals, tree_util.tree_unflatten(tree, given))
-        pairs = zip(tree_util.tree_leaves(outputs), tree_util.tree_leaves(pushed), strict=True)
-        return tuple(tangent for output, tangent in pairs if is_floating(output))
+        pairs = list(zip(tree_util.tree_leaves(outputs), tree_util.tree_leaves(pushed), strict=True))
+        values = tuple(output for output, _ in pairs if is_floating(output)) if shows_values else ()
+        return Derived(values, tuple(tangent for output, tangent in pairs if is_floating(output)))
 
     return rule
 

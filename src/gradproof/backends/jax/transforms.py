@@ -1,12 +1,12 @@
-"""A function of arrays and what JAX makes of it: J^T v, J u, parts of both, and batches. Each is compiled once.
+"""A function of arrays and what is asked of it: F, J^T v, J u, parts of both, and batches.
 
-The function itself is traced once: JAX differentiates and batches what that trace recorded. A function that cannot be
-traced (it branches on values, or keeps things in Python) is called as it is, and `notes` says so.
+All go through what `compiled.py` has of the function. A function that cannot be traced (it branches on values, or keeps
+things in Python) is called as it is, and `notes` says so.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple
 
@@ -14,44 +14,21 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gradproof.backends.jax.arrays import in_double
+from gradproof.backends.jax.arrays import in_double, is_double
+from gradproof.backends.jax.compiled import Derived, Forward, Reverse, Run, compiled, pulled, pushed
+from gradproof.backends.jax.rules import Ingredients
 
 Arrays = Sequence[Any]
-Run = Callable[[Any, Any], tuple[Any, ...]]
-"""Arrays under test and constants in, the outputs that count out."""
-Reverse = Callable[[Run, Any, Any, Any], tuple[Any, ...]]
-"""J^T v of a function at some arrays, with some constants, for some cotangents in JAX's convention."""
-Forward = Callable[[Run, Any, Any, Any], tuple[Any, ...]]
 
 _NOT_TRACED = "{what} cannot be traced by jax.jit ({why})"
 _AS_IT_IS = "{why}: it was run as it is, not compiled"
 
 
-def pulled(run: Run, moved: Any, constants: Any, cotangents: Any) -> tuple[Any, ...]:
-    """J^T v by reverse mode."""
-    return jax.vjp(lambda *arrays: run(arrays, constants), *moved)[1](tuple(cotangents))
-
-
-def pushed(run: Run, moved: Any, constants: Any, tangents: Any) -> tuple[Any, ...]:
-    """J u by forward mode."""
-    return jax.jvp(lambda *arrays: run(arrays, constants), tuple(moved), tuple(tangents))[1]
-
-
-def value_pulled(run: Run, moved: Any, constants: Any) -> tuple[Any, ...]:
-    """F, as reverse mode computes it on its way: the fwd of a custom_vjp has its own."""
-    return jax.vjp(lambda *arrays: run(arrays, constants), *moved)[0]
-
-
-def value_pushed(run: Run, moved: Any, constants: Any) -> tuple[Any, ...]:
-    """F, as forward mode computes it: so has the rule of a custom_jvp."""
-    tangents = tuple(map(jnp.zeros_like, moved))
-    return jax.jvp(lambda *arrays: run(arrays, constants), tuple(moved), tangents)[0]
-
-
 class Function(NamedTuple):
     """A function of arrays: as it may be traced, and as it is called outside of a trace; with its constants.
 
-    `reverse` and `forward` are what claims to be its derivative: JAX's own, or somebody's.
+    `reverse` and `forward` are what claims to be its derivative: JAX's own, or somebody's. Functions of one `key` have
+    the same trace; None: nothing is known of that.
     """
 
     traced: Run
@@ -59,14 +36,18 @@ class Function(NamedTuple):
     constants: tuple[Any, ...]
     reverse: Reverse = pulled
     forward: Forward = pushed
+    key: Hashable = None
 
 
 class _Way:
     """One transformation: compiled, or plain once that has worked where compiling did not."""
 
-    def __init__(self, what: str, compiled: Callable[..., Any], plain: Callable[..., Any]) -> None:
+    def __init__(
+        self, what: str, compiled: Callable[..., Any], plain: Callable[..., Any], *, compiles: bool | None = None
+    ) -> None:
+        """`compiles`: whether it does, where that is known."""
         self._what, self._compiled, self._plain = what, compiled, plain
-        self._is_compiled: bool | None = None
+        self._is_compiled = compiles
         self.note = ""
 
     def __call__(self, *arguments: Any) -> Any:
@@ -94,25 +75,34 @@ class Transforms:
 
     def __init__(self, function: Function, *, wide: bool = False) -> None:
         self.function, self._wide = function, wide
-        traced, plain = jax.jit(function.traced), function.plain
-        self._traced = traced
-        reverse, forward = function.reverse, function.forward
-        self._evaluate = _Way("the function", traced, plain)
-        self._pull = _Way("the vjp", jax.jit(lambda *given: reverse(traced, *given)), _bound(reverse, plain))
-        self._push = _Way("the jvp", jax.jit(lambda *given: forward(traced, *given)), _bound(forward, plain))
-        self._batches: dict[Any, Callable[..., Any]] = {}
+        self._compiled = compiled(function.traced, function.key)
+        self._shows_values = False
+        self._evaluate = _Way("the function", self._compiled.run, function.plain)
+        self._products: dict[str, _Way] = {}
 
-    @property
-    def traced(self) -> Run:
-        """The function as the one that is traced once."""
-        return self._traced
+    def show_values(self) -> None:
+        """From now on, derivatives hand out values too."""
+        self._shows_values = True
+
+    def _product(self, what: str, rule: Callable[..., Derived]) -> _Way:
+        """The way to a vjp or a jvp. It is made when it is asked for: that takes a third of a millisecond."""
+        if what not in self._products:
+            jitted = self._compiled.product(rule, values=self._shows_values)
+            way = _Way(what, jitted, _bound(rule, self.function.plain), compiles=None if self.compiles else False)
+            self._products[what] = way
+        return self._products[what]
+
+    def ingredients(self, moved: Arrays) -> Ingredients:
+        """What the function is made of."""
+        with self._around():
+            return Ingredients(self._compiled.run, tuple(moved), self.function.constants)
 
     @property
     def notes(self) -> tuple[str, ...]:
         """What could not be compiled, and why."""
         if self._evaluate.note:
             return (self._evaluate.note,)
-        return tuple(filter(None, (self._pull.note, self._push.note)))
+        return tuple(way.note for way in self._products.values() if way.note)
 
     @property
     def compiles(self) -> bool:
@@ -121,11 +111,11 @@ class Transforms:
 
     def give_up(self, why: str) -> None:
         """The function is to be called as it is."""
-        for way in (self._evaluate, self._pull, self._push):
+        for way in (self._evaluate, *self._products.values()):
             way.give_up(why)
 
     def _around(self) -> AbstractContextManager[Any]:
-        return in_double() if self._wide else nullcontext()
+        return in_double() if self._wide and not is_double() else nullcontext()
 
     def placed(self, arrays: Arrays) -> tuple[Any, ...]:
         """The same as arrays of JAX's own: they are handed over many times."""
@@ -137,20 +127,17 @@ class Transforms:
         with self._around():
             return _done(self._evaluate(tuple(moved), self.function.constants))
 
-    def pull(self, moved: Arrays, cotangents: Arrays) -> Arrays:
+    def pull(self, moved: Arrays, cotangents: Arrays) -> Derived:
         """J^T v there."""
+        pull = self._product("the vjp", self.function.reverse)
         with self._around():
-            return _done(self._pull(tuple(moved), self.function.constants, tuple(cotangents)))
+            return _derived(pull(tuple(moved), self.function.constants, tuple(cotangents)))
 
-    def push(self, moved: Arrays, tangents: Arrays) -> Arrays:
+    def push(self, moved: Arrays, tangents: Arrays) -> Derived:
         """J u there."""
+        push = self._product("the jvp", self.function.forward)
         with self._around():
-            return _done(self._push(tuple(moved), self.function.constants, tuple(tangents)))
-
-    def value_by(self, way: Callable[..., tuple[Any, ...]], moved: Arrays) -> Arrays:
-        """F there, as a mode computes it on its way."""
-        with self._around():
-            return _done(way(self._run, _as_arrays(tuple(moved)), self.function.constants))
+            return _derived(push(tuple(moved), self.function.constants, tuple(tangents)))
 
     # with some cotangents or tangents left out
 
@@ -164,7 +151,7 @@ class Transforms:
 
         with self._around():
             arrays, given = _as_arrays((tuple(moved), tuple(cotangents[i] for i in kept)))
-            return _done(self.function.reverse(run, arrays, self.function.constants, given))
+            return _done(self.function.reverse(run, arrays, self.function.constants, given).products)
 
     def push_without(self, moved: Arrays, tangents: Arrays, absent: frozenset[int]) -> Arrays:
         """J u, where the inputs in `absent` are constants: rules get symbolic zeros for those."""
@@ -177,42 +164,41 @@ class Transforms:
         with self._around():
             (whole,) = _as_arrays((tuple(moved),))
             given = _as_arrays(tuple(tangents[i] for i in kept))
-            return _done(self.function.forward(run, [whole[i] for i in kept], self.function.constants, given))
+            return _done(self.function.forward(run, [whole[i] for i in kept], self.function.constants, given).products)
 
     @property
     def _run(self) -> Run:
-        return self._traced if self.compiles else self.function.plain
+        return self._compiled.run if self.compiles else self.function.plain
 
     # batches
 
     def evaluate_rows(self, moved: Arrays, still: frozenset[int]) -> Arrays:
         """F of batches; the arrays in `still` are single."""
         axes = tuple(None if k in still else 0 for k in range(len(moved)))
-        return self._batched(still, self._traced, (axes, None), tuple(moved), self.function.constants)
+        with self._around():
+            return _done(self._compiled.rows(axes)(tuple(moved), self.function.constants))
 
     def pull_rows(self, moved: Arrays, cotangents: Arrays) -> Arrays:
         """J^T v for batches of cotangents."""
-        run = _bound(self.function.reverse, self._traced)
-        return self._batched("pull", run, _LAST, tuple(moved), self.function.constants, tuple(cotangents))
+        return self._product_rows(self.function.reverse, moved, cotangents)
 
     def push_rows(self, moved: Arrays, tangents: Arrays) -> Arrays:
         """J u for batches of tangents."""
-        run = _bound(self.function.forward, self._traced)
-        return self._batched("push", run, _LAST, tuple(moved), self.function.constants, tuple(tangents))
+        return self._product_rows(self.function.forward, moved, tangents)
 
-    def _batched(self, key: Any, run: Callable[..., Any], axes: tuple[Any, ...], *arguments: Any) -> Arrays:
-        if key not in self._batches:
-            self._batches[key] = jax.jit(jax.vmap(run, in_axes=axes))
+    def _product_rows(self, rule: Callable[..., Derived], moved: Arrays, given: Arrays) -> Arrays:
+        run = self._compiled.product_rows(rule)
         with self._around():
-            return _done(self._batches[key](*arguments))
-
-
-_LAST = (None, None, 0)
-"""The axes of a batch of cotangents or tangents, at one point with the same constants."""
+            return _done(run(tuple(moved), self.function.constants, tuple(given)))
 
 
 def _bound(rule: Callable[..., Any], run: Run) -> Callable[..., Any]:
     return lambda *given: rule(run, *given)
+
+
+def _derived(answer: Derived) -> Derived:
+    """The products, once they are there; values are left where they are, since few look at them."""
+    return answer._replace(products=_done(answer.products))
 
 
 def _as_arrays(arguments: Any) -> Any:

@@ -24,28 +24,27 @@ from gradproof.backends.torch.calls import flatten_outputs, is_floating
 from gradproof.backends.torch.derivative.widening import Widening, wide
 from gradproof.backends.torch.tensors.coordinates import build, resolution
 from gradproof.backends.torch.tensors.point import Point
+from gradproof.backends.twins import (
+    OF_THE_LARGEST,
+    REACH,
+    REACH_IN_EPS,
+    SAME_CHANGE,
+    SAME_CHANGE_SHARE,
+    SAME_VALUE,
+)
 from gradproof.core.draws import random_probe
 from gradproof.core.precision import DOUBLE, HALF_OR_LESS, WIDEST_FORMAT
 from gradproof.core.types import Vector
 
 _DOUBLE = (torch.float64, torch.complex128)
 
-# Twin and original compute the same function if their values differ by at most this many eps of the lower precision: a
-# long sum or product may lose that many. A cast inside the function loses more in one of the two only.
-_SAME_VALUE = 64.0
-# Moved by this part of the point, or by this many eps where that is more, they must change alike, …
-_REACH, _REACH_IN_EPS = 2.0**-6, 16.0
-# … to within this many eps of the value and this part of the change: a twin that does not follow misses all of it.
-_SAME_CHANGE, _SAME_CHANGE_SHARE = 8.0, 0.25
-# Slopes along it and at its beginning differ by so many times its length, relative to the largest.
+# Slopes along the reach and at its beginning differ by so many times its length, relative to the largest.
 _CURVED = 4.0
 # The largest number that is drawn.
 _LONGEST = 1.5
 # A step that no lower precision sees, and one that single precision sees. Slopes along the two differ by less than this
 # part of the largest, unless the function goes in steps, or jumps at the point: then they do by far more.
 _TINY, _NEAR, _BENT, _JUMPS = 2.0**-30, 2.0**-16, 2.0**-6, 2.0**12
-# Where an element is small, round-off is that of this part of the largest.
-_OF_THE_LARGEST = 0.1
 
 
 class Twin:
@@ -194,7 +193,7 @@ class _Trial:
         Nor does a twin that rounds where no operator is seen: it goes in steps, and a tiny step shows less of it than a
         longer one. What both show of a function that bends differs too; that bends less over a step in between.
         """
-        point, reach = self._point, max(_REACH, _REACH_IN_EPS * self._twin.inside)
+        point, reach = self._point, max(REACH, REACH_IN_EPS * self._twin.inside)
         slight = self._changes(self._run(point.coordinates + _TINY * self._direction))
         if _is_still(slight) and self._is_stored_low():
             return False
@@ -212,7 +211,7 @@ class _Trial:
             _same_function(there[i], change + self._outputs_here[k], DOUBLE)
             for k, (i, change) in enumerate(zip(self._chosen, coarse, strict=True))
         )
-        return self._are_alike(self._changes(there), coarse, _SAME_CHANGE_SHARE)
+        return self._are_alike(self._changes(there), coarse, SAME_CHANGE_SHARE)
 
     def _is_stored_low(self) -> bool:
         """Whether all outputs are numbers of a lower precision; integers, which a flat function may give, are none."""
@@ -286,7 +285,7 @@ def _same_change(
 ) -> bool:
     size = output.detach().abs().to(fine.abs().dtype)
     largest = size.max() if size.numel() else 0
-    allowed = _SAME_CHANGE * eps * (size + _OF_THE_LARGEST * largest) + share * fine.abs()
+    allowed = SAME_CHANGE * eps * (size + OF_THE_LARGEST * largest) + share * fine.abs()
     if curved and fine.numel():
         allowed = allowed + curved * fine.abs().max()
     nowhere = ~torch.isfinite(fine) & ~torch.isfinite(coarse)
@@ -298,5 +297,5 @@ def _same_function(fine: torch.Tensor, coarse: torch.Tensor, eps: float) -> bool
     fine, coarse = fine.detach(), coarse.detach()
     difference = (fine - coarse.to(fine.dtype)).abs()
     largest = fine.abs().max() if fine.numel() else torch.zeros(())
-    allowed = _SAME_VALUE * eps * (fine.abs() + _OF_THE_LARGEST * largest)
+    allowed = SAME_VALUE * eps * (fine.abs() + OF_THE_LARGEST * largest)
     return bool((difference <= allowed).all())
