@@ -12,12 +12,13 @@ from array_problem import Part, investigation
 from gradproof.core import suspects as suspects_module
 from gradproof.core.entries import every_entry
 from gradproof.core.investigation import Investigation
+from gradproof.core.judge import Judge
 from gradproof.core.ladder import Estimate
 from gradproof.core.options import Options
 from gradproof.core.problem import Mode
 from gradproof.core.status import Status
 from gradproof.core.stencil import Stencil
-from gradproof.core.suspects import Judge, Judged, Suspects, rank, subgradients
+from gradproof.core.suspects import Judged, Suspects, rank, subgradients
 from gradproof.core.tolerances import Tolerances
 
 NAN, INF = np.nan, np.inf

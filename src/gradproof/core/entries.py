@@ -16,6 +16,7 @@ import numpy as np
 
 from gradproof.core.colours import confirmed
 from gradproof.core.investigation import Investigation, basis
+from gradproof.core.judge import Judge
 from gradproof.core.ladder import rungs
 from gradproof.core.options import Options
 from gradproof.core.probe import Survey, draw_direction
@@ -25,7 +26,7 @@ from gradproof.core.seen import Seen
 from gradproof.core.segments import clear, disputed
 from gradproof.core.status import Status
 from gradproof.core.stencil import Stencil
-from gradproof.core.suspects import Judge, Judged, Suspects
+from gradproof.core.suspects import Judged, Suspects
 from gradproof.core.together import Claim, joined, judge_many
 from gradproof.core.tolerances import Tolerances
 from gradproof.core.types import Matrix

@@ -17,6 +17,7 @@ from gradproof.core.agreement import is_linear
 from gradproof.core.decoding import Answer, Decoder, Window
 from gradproof.core.entries import every_entry
 from gradproof.core.hidden import doubts, largest_entries, seen, unseen_blocks
+from gradproof.core.judge import Judge, Witness
 from gradproof.core.ledger import Ledger
 from gradproof.core.locate import halve, worst_columns
 from gradproof.core.norm import norm, products
@@ -26,7 +27,7 @@ from gradproof.core.problem import Mode
 from gradproof.core.questioning import FEW_OF, FINEST, Questioning
 from gradproof.core.segments import clear
 from gradproof.core.status import Status
-from gradproof.core.suspects import Judge, Judged, Suspects, Witness
+from gradproof.core.suspects import Judged, Suspects
 from gradproof.core.types import Indices, Vector
 
 # How often what a probe accuses is asked again, though the entries turn out to be right: once with the shortest steps,

@@ -13,6 +13,7 @@ from gradproof.core.agreement import is_linear
 from gradproof.core.entries import every_entry
 from gradproof.core.hidden import excused, largest_entries
 from gradproof.core.investigation import basis
+from gradproof.core.judge import Judge
 from gradproof.core.ledger import Ledger
 from gradproof.core.locate import worst_columns
 from gradproof.core.norm import norm, products
@@ -28,7 +29,7 @@ from gradproof.core.precision import (
 from gradproof.core.problem import Mode
 from gradproof.core.seen import Seen
 from gradproof.core.status import Status
-from gradproof.core.suspects import Judge, Judged, Suspects
+from gradproof.core.suspects import Judged, Suspects
 from gradproof.core.types import Flags, Indices, Vector
 
 # What a sum of entries may have lost by chance of the largest among them, as a factor.
