@@ -7,6 +7,7 @@ decides which of a backend's batches can be relied on.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
@@ -43,6 +44,16 @@ _NOBODY: frozenset[int] = frozenset()
 _UNINSPECTED = Inspection(None, None)
 
 
+@dataclass(frozen=True, slots=True)
+class Screened:
+    """The numerical Jacobian by one step for each input."""
+
+    values: Matrix
+    step: Vector
+    truncation: Vector | None = None
+    """What steps to one side add to each output, in units of the scale of the input; None: steps were to both."""
+
+
 class Investigation:
     """Questions to one Problem: counted, batched where that pays, and asked once where several want to know."""
 
@@ -65,8 +76,8 @@ class Investigation:
         self._pushforward: Vector | None = None
         self.rows: Matrix | None = None
         """The whole Jacobian by reverse mode, once it was asked for row by row."""
-        self.screened: tuple[Matrix, Vector] | None = None
-        """The numerical Jacobian by one step for each input, once something in it was suspect; and the steps."""
+        self.screened: Screened | None = None
+        """The numerical Jacobian by one step for each input, once something in it was suspect."""
         self.gradients: Gradients | None = None
         """What the last plain vjp returned, where the backend can show it."""
         self.first_question: tuple[Vector, Vector] | None = None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -93,46 +94,36 @@ class Judge:
         return judged
 
     def confirm_worst(self, mode: Mode, suspects: Suspects, screened: Look) -> tuple[Judged, Judged] | None:
-        """`confirm` for the worst elements; and the others, with what one step said of them."""
+        """`confirm` for all of the worst elements; and the others, with what one step said of them."""
         element = self._inputs.element_of(suspects.columns)
-        worst = np.isin(element, self._worst_first(suspects)[:_ENOUGH])
-        known = self.confirm(mode, suspects.take(np.flatnonzero(worst)), screened, whole=True)
+        worst = np.isin(element, self.worst_first(suspects)[:_ENOUGH])
+        known = self.confirm(mode, suspects.take(np.flatnonzero(worst)), screened)
         rest = suspects.take(np.flatnonzero(~worst))
-        if known is None:
+        if known is None or known.located:
             return None
         return known, Judged(mode, rest, np.zeros(len(rest)), rank(rest.excess, np.zeros(1), np.ones(1)), {})
 
-    def confirm(self, mode: Mode, suspects: Suspects, screened: Look, *, whole: bool = False) -> Judged | None:
+    def confirm(self, mode: Mode, suspects: Suspects, screened: Look) -> Judged | None:
         """The suspects, if another look confirms that some of them are wrong; None: it does not.
 
-        Those of which it says nothing are judged by the ladder; if the `whole` is asked for, None is the answer then.
+        Those of which it says nothing are left out.
         """
+        suspects = suspects.take(np.arange(len(suspects)))
         rows = np.unique(suspects.rows)
         columns = self._inputs.parts_of(suspects.columns)
         judged = Judged(mode, suspects, np.zeros(len(suspects)), np.zeros(len(suspects), dtype=np.intp), {})
         self._tolerances.learn_analytic(suspects.analytic, suspects.rows, suspects.columns)
         reading = _Reading(columns, rows, screened.estimate(columns, rows))
-        first = suspects.numeric.copy(), suspects.tolerance.copy(), suspects.excess.copy()
-        everything = np.arange(len(suspects))
-        self._rejudge(judged, everything, reading)
+        self._rejudge(judged, np.arange(len(suspects)), reading)
         with np.errstate(invalid="ignore"):
             sharp = judged.error <= CLEAR * np.abs(suspects.analytic - suspects.numeric)
         not_a_number = ~np.isfinite(suspects.analytic) & np.isfinite(suspects.numeric)
         wrong = (judged.status == Status.WRONG.rank) & (sharp | (not_a_number & np.isfinite(judged.error)))
-        unconfirmed = ~np.isfinite(judged.error)
-        if not wrong.any() or (whole and unconfirmed.any()):
-            suspects.numeric[:], suspects.tolerance[:], suspects.excess[:] = first
+        if not wrong.any():
             return None
         judged.status[~wrong] = Status.RIGHT.rank  # nothing is known against these
-        rest = np.flatnonzero(unconfirmed)
-        if len(rest):
-            suspects.numeric[rest], suspects.tolerance[rest], suspects.excess[rest] = (part[rest] for part in first)
-            others = self.judge(mode, suspects.take(rest))
-            for name in ("numeric", "tolerance", "excess"):
-                getattr(suspects, name)[rest] = getattr(others.suspects, name)
-            judged.status[rest], judged.error[rest] = others.status, others.error
-            judged.sides.update({int(rest[k]): sides for k, sides in others.sides.items()})
-        return judged
+        told = np.isfinite(judged.error)
+        return judged if told.all() else replace(judged.take(np.flatnonzero(told)), located=True)
 
     def _measure_within_budget(self, judged: Judged, witness: Witness | None, most: float) -> Flags:
         """If the budget ends, what was found to be wrong by then stays so; nothing is said of the others.
@@ -151,7 +142,7 @@ class Judge:
 
     def _measure(self, judged: Judged, done: Flags, witness: Witness | None, most: float) -> None:
         """Batches of elements, worst first, until all are measured or enough are wrong. Marks what is `done`."""
-        status, queue = judged.status, self._worst_first(judged.suspects)
+        status, queue = judged.status, self.worst_first(judged.suspects)
         measured = wrong = 0
         before, cost = self._stencil.investigation.cost.evaluations, self._stencil.investigation.cost
         while measured < len(queue) and not (wrong and (measured >= _ENOUGH or cost.evaluations - before > most)):
@@ -222,7 +213,7 @@ class Judge:
             )
             judged.status[which[disproved(self._stencil, kinks)]] = Status.WRONG.rank
 
-    def _worst_first(self, suspects: Suspects) -> Indices:
+    def worst_first(self, suspects: Suspects) -> Indices:
         """The elements of the inputs that suspects belong to."""
         queue, which = np.unique(self._inputs.element_of(suspects.columns), return_inverse=True)
         worst = np.zeros(len(queue))

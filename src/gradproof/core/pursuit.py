@@ -13,9 +13,10 @@ from collections.abc import Iterator
 import numpy as np
 
 from gradproof.core.accusation import CLEARLY, Accusation, Outcome, unexplained
+from gradproof.core.accused import Against, accused_entries
 from gradproof.core.agreement import is_linear
 from gradproof.core.decoding import Answer, Decoder, Window
-from gradproof.core.entries import every_entry
+from gradproof.core.entries import Known, every_entry
 from gradproof.core.hidden import doubts, largest_entries, seen, unseen_blocks
 from gradproof.core.judge import Judge, Witness
 from gradproof.core.ledger import Ledger
@@ -66,9 +67,9 @@ class Pursuit:
             found = self._locate(self._survey, self._made, 0 if ledger.is_affordable else _ROUNDS)
             if not ledger.is_affordable or any((each.status == Status.WRONG.rank).any() for each in found.judged):
                 return found
-        compared = every_entry(
-            ledger.investigation, ledger.options, (Mode.REVERSE,), ledger.survey, largest=largest, accused=True
-        )
+        known, against = Known(ledger.survey, largest=largest), Against.probe(ledger.survey, self._made)
+        compared = accused_entries(ledger.investigation, ledger.options, against, known)
+        compared = compared or every_entry(ledger.investigation, ledger.options, (Mode.REVERSE,), known)
         nonlinear = not compared.judged and self._is_nonlinear()
         return Outcome(compared.judged, [], compared.seen, nonlinear=nonlinear)
 

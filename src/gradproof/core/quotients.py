@@ -75,6 +75,16 @@ class Quotients:
         values = self.attempt(rows, columns)
         return (values[:count] - values[count:]) / stepped(above - below, 2.0 * step)[:, None]
 
+    def screen_ahead(self, columns: slice) -> Matrix:
+        """The same by one evaluation per column, from the point on."""
+        count, step = columns.stop - columns.start, self.step[columns]
+        rows = np.empty((count, count))
+        rows[:] = here = self.problem.point[columns]
+        ahead = rows.reshape(-1)[:: count + 1]
+        ahead += step
+        self._round(rows, columns)
+        return (self.attempt(rows, columns) - self.problem.value) / stepped(ahead - here, step)[:, None]
+
     def along(self, direction: Vector, rung: int) -> tuple[Vector, Vector]:
         """The central difference along a direction with step 2**-rung, and how far the two sides bend: second/step."""
         step = 2.0**-rung

@@ -46,11 +46,13 @@ class Surveyed:
 
     values: Matrix
     survey: Survey
+    stencil: Stencil
+    """With the steps that the values come from."""
 
     def estimate(self, columns: Indices, outputs: Indices) -> Estimate:
         """The error bar of an entry is what its row and the survey differ by."""
-        survey, stencil = self.survey, self.survey.stencil
-        fine = 2.0**-FINE * stencil.scale[columns]
+        survey, stencil = self.survey, self.stencil
+        fine = stencil.step[columns]
         with np.errstate(all="ignore"):
             off = np.abs(self.values[outputs] @ survey.direction - survey.value[outputs])
             row_bar = off + CONFIDENCE * survey.error[outputs]
