@@ -8,6 +8,8 @@ import numpy as np
 
 from gradproof.causes.evidence import Evidence, close
 from gradproof.causes.sampling import Samples
+from gradproof.core.capabilities import Elsewhere
+from gradproof.core.integral import vjp_at
 from gradproof.core.problem import Mode
 from gradproof.core.types import Vector
 
@@ -63,6 +65,26 @@ def _unit(size: int, row: int) -> Vector:
     return unit
 
 
+def _has_the_share_of_one(evidence: Evidence, found: Samples, cotangent: Vector, counts: Vector) -> bool:
+    """Whether the claims are those of one reader each: they move as right ones do, and are no simple part of the truth.
+
+    What is the truth divided by the count is a factor that was forgotten: readers do not give the same.
+    """
+    wrong = found.take(found.wrong)
+    columns, truth, claim = wrong.columns[:_BENDS], wrong.truth[:_BENDS], wrong.claim[:_BENDS]
+    if close(counts * claim, truth, wrong.bar[:_BENDS], _WHOLE).any() or not claim.any():
+        return False
+    if evidence.problem.capability(Elsewhere) is None:
+        return True
+    whole = evidence.widened(cotangent, evidence.output, evidence.problem.outputs.size)
+    point = evidence.problem.point.copy()
+    point[columns] += evidence.stencil.step[columns]
+    moved = vjp_at(evidence.investigation, point, whole)[columns]
+    bends = (moved - claim) / (point[columns] - evidence.problem.point[columns])
+    right = evidence.curvature_at(cotangent, found.columns[found.right][:_BENDS])
+    return bool(close(bends, np.full(len(bends), np.median(right)), 0.0, _WHOLE).all())
+
+
 def _by_curvature(evidence: Evidence, found: Samples, cotangent: Vector) -> Iterator[str]:
     wrong, right = (
         evidence.curvature_at(cotangent, found.columns[which][:_BENDS]) for which in (found.wrong, found.right)
@@ -73,6 +95,8 @@ def _by_curvature(evidence: Evidence, found: Samples, cotangent: Vector) -> Iter
     if not one or not (np.abs(right / one - 1.0) < _WHOLE).all():
         return
     counts = wrong / one
+    if not _has_the_share_of_one(evidence, found, cotangent, counts):
+        return
     if (np.abs(counts - np.rint(counts)) < _WHOLE).all() and (np.rint(counts) >= 2).all():
         told = ", ".join(str(int(k)) for k in np.unique(np.rint(counts))[:4])
         yield f"wrong elements bend the output {told} times as much as right ones: they are read so often: {_ADVICE}"

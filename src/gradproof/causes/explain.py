@@ -160,7 +160,7 @@ def _explained_by(investigation: Investigation, finding: Finding, allowance: All
         found, cotangent = _telling(evidence)
     if not found.wrong.any():
         return None
-    fits = (factors.conjugate, factors.zero, factors.constant)
+    fits = (factors.conjugate, factors.zero, factors.constant, factors.rounded)
     partial = next((text for fit in fits for text in fit(evidence, found)), "")
     cause = "" if partial else next(_causes(evidence, found, cotangent), "")
     # what reorders everything is not of a region; a sum may lack some outputs only
@@ -187,6 +187,7 @@ def _causes(evidence: Evidence, found: Samples, cotangent: Vector) -> Iterator[s
     yield from formulas.input_for_output(evidence, found, cotangent)
     yield from terms.product_rule(evidence, found, cotangent)
     yield from structure.of_another_point(evidence)
+    yield from structure.transposed_jacobian(evidence)
     yield from duplicates.lost(evidence, found, cotangent)
     for fit in _FITS:
         yield from _for_all(evidence, fit, found, cotangent)

@@ -25,6 +25,8 @@ _AGREES = 1.0
 _CHANCE = 1e-2
 # How often a bound is narrowed.
 _NARROWER = 3
+# Elements inside of a region that are looked at, of many.
+_PICKED = 4
 # What kernels take at a time.
 _TILES = tuple(2**k for k in range(1, 11))
 
@@ -50,16 +52,28 @@ def _agrees_without(evidence: Evidence, inside: Flags) -> bool:
     """Whether claim and truth agree along all elements that are not inside."""
     parts = np.repeat(inside, evidence.input.parts)
     outside = np.where(parts, 0.0, evidence.direction)
-    if evidence.is_small:  # every element is known by itself
-        found = np.isin(evidence.elements(), _wrong_elements(evidence))
-        return not bool((found & ~inside).any())
+    if evidence.is_small:  # every element is known by itself, if it tells anything
+        wrong, right = (np.isin(evidence.elements(), each) for each in _known_elements(evidence))
+        return not bool((wrong & ~inside).any()) and bool(right[~inside].any()) and not _hides(evidence, inside | right)
     off = evidence.residual(outside)
     return off is not None and off <= _AGREES
 
 
-def _wrong_elements(evidence: Evidence) -> Indices:
-    wrong = [each.columns[each.wrong] for each in (samples(evidence, v) for v in evidence.cotangents)]
-    return evidence.problem.inputs.element_of(np.unique(np.concatenate(wrong)))
+def _known_elements(evidence: Evidence) -> tuple[Indices, Indices]:
+    """The elements that are wrong for some cotangent, and those that are right for some."""
+    each = [samples(evidence, cotangent) for cotangent in evidence.cotangents]
+    wrong, right = (
+        np.unique(np.concatenate(columns))
+        for columns in ([one.columns[one.wrong] for one in each], [one.columns[one.right] for one in each])
+    )
+    return evidence.problem.inputs.element_of(wrong), evidence.problem.inputs.element_of(right)
+
+
+def _hides(evidence: Evidence, settled: Flags) -> bool:
+    """Whether an element of which nothing is settled moves the output: so it may be wrong, unseen."""
+    columns = evidence.elements()[~settled]
+    truth = [np.abs(evidence.truth_at(v, columns)) > evidence.bar_at(v, columns) for v in evidence.cotangents]
+    return bool(np.any(truth))
 
 
 def _candidates(evidence: Evidence, found: Samples) -> Iterator[tuple[Flags, Callable[[], str]]]:
@@ -124,9 +138,27 @@ def _told(evidence: Evidence, axis: _Axis, known: tuple[int, int, int, int]) -> 
     if 2 * count > size + 1:
         return ""
     tiles = [tile for tile in _TILES if tile < size and size % tile == count]
+    if not _is_solid(evidence, axis, low, high):
+        return f"all that is wrong lies at {_words(low, high + 1, size).removeprefix('at ')} {where}, among right ones"
     tail = f": a tail left over after tiles of {tiles[-1]}?" if high == size - 1 and tiles else ""
     half = f": the {'second' if low else 'first'} half" if 2 * count == size and (low == 0 or high == size - 1) else ""
     return f"wrong only {_words(low, high + 1, size)} {where}{tail or half}"
+
+
+def _is_solid(evidence: Evidence, axis: _Axis, low: int, high: int) -> bool:
+    """Whether elements from a lowest to a highest wrong index are wrong all over, as far as a few of them tell."""
+    if evidence.is_small or high - low < 2:
+        return True
+    inside = evidence.elements()[(axis.index > low) & (axis.index < high)]
+    rng = np.random.default_rng(evidence.investigation.seed + 6)
+    picked = inside[rng.permutation(len(inside))[:_PICKED]]
+    evidence.measure(picked)
+    each = [samples(evidence, cotangent) for cotangent in evidence.cotangents]
+    wrong, right = (
+        np.isin(picked, np.concatenate(known))
+        for known in ([one.columns[one.wrong] for one in each], [one.columns[one.right] for one in each])
+    )
+    return bool((wrong | ~right).all())
 
 
 def _first_wrong(evidence: Evidence, index: Indices, below: int, low: int) -> int:
@@ -160,10 +192,12 @@ def _off(evidence: Evidence, inside: Flags) -> float | None:
 
 def _by_value(evidence: Evidence, found: Samples) -> Iterator[tuple[Flags, Callable[[], str]]]:
     """Beyond a bound of the input, the output or another input."""
-    if int(found.wrong.sum()) < 2 or int(found.right.sum()) < 2 or _is_chance(found, 2):
+    arrays = list(base_arrays(evidence))
+    few = int(found.wrong.sum()) < 2 or int(found.right.sum()) < 2
+    if few or not arrays or _is_chance(found, 2 * len(arrays)):
         return
     inside = found.columns - evidence.input.start
-    for name, array in base_arrays(evidence):
+    for name, array in arrays:
         bad, good = array[inside[found.wrong]], array[inside[found.right]]
         for word, low, high, sign in (("above", good, bad, 1.0), ("below", -good, -bad, -1.0)):
             if low.max() < high.min():

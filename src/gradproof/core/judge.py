@@ -146,7 +146,8 @@ class Judge:
         measured = wrong = 0
         before, cost = self._stencil.investigation.cost.evaluations, self._stencil.investigation.cost
         while measured < len(queue) and not (wrong and (measured >= _ENOUGH or cost.evaluations - before > most)):
-            batch = queue[measured : measured + (self._batch if most == math.inf else 1)]
+            # the more turned out not to be wrong, the more at a time: the first one that is may be enough
+            batch = queue[measured : measured + (min(self._batch, max(1, measured)) if most == math.inf else 1)]
             which = np.flatnonzero(np.isin(self._inputs.element_of(judged.suspects.columns), batch))
             if witness is None or not self._confirm(judged, which, witness):
                 self._climb_twice(judged, which)

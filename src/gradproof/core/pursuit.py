@@ -26,6 +26,7 @@ from gradproof.core.precision import CONFIDENCE, INNER_PRODUCT_ROUND_OFF
 from gradproof.core.probe import Accused, Probe, SideSurvey, Survey, probe
 from gradproof.core.problem import Mode
 from gradproof.core.questioning import FEW_OF, FINEST, Questioning
+from gradproof.core.rounding import rounded_to
 from gradproof.core.segments import clear
 from gradproof.core.status import Status
 from gradproof.core.suspects import Judged, Suspects
@@ -65,7 +66,8 @@ class Pursuit:
         if not ledger.is_small:
             ledger.tolerances.bound(largest)
             found = self._locate(self._survey, self._made, 0 if ledger.is_affordable else _ROUNDS)
-            if not ledger.is_affordable or any((each.status == Status.WRONG.rank).any() for each in found.judged):
+            wrong = any((each.status == Status.WRONG.rank).any() for each in found.judged)
+            if not ledger.is_affordable or wrong or self._is_rounding(self._made):
                 return found
         known, against = Known(ledger.survey, largest=largest), Against.probe(ledger.survey, self._made)
         compared = accused_entries(ledger.investigation, ledger.options, against, known)
@@ -98,6 +100,17 @@ class Pursuit:
         ledger = self._ledger
         relative = float(ledger.tolerances.rtol.min()) * norm(ledger.answer(made) * self._survey.direction)
         return bool(abs(made.residual) <= ledger.tolerable_sum(relative, norm(made.cotangent)))
+
+    def _is_rounding(self, made: Probe) -> bool:
+        """Whether a residual is that of answers which are rounded to fewer bits, though to enough for every entry.
+
+        That is for `linearity` to report: there is no wrong entry to be found.
+        """
+        ledger, answer = self._ledger, self._ledger.answer(made)
+        bits = rounded_to(answer) if ledger.precise else None
+        if bits is None or 2.0**-bits > float(ledger.tolerances.rtol.min()):
+            return False
+        return abs(made.residual) <= made.threshold + CONFIDENCE * 2.0**-bits * norm(answer * self._survey.direction)
 
     def _locate(self, survey: Survey, made: Probe, rounds: int) -> Outcome:
         """The worst entries, by halving first the outputs, then the inputs."""

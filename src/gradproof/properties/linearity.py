@@ -9,8 +9,9 @@ import numpy as np
 from gradproof.core.agreement import close, is_sum, largest_of, worst_difference
 from gradproof.core.investigation import Investigation
 from gradproof.core.options import Options
-from gradproof.core.precision import ENTRY_ROUND_OFF, least_spacing
+from gradproof.core.precision import DOUBLE, ENTRY_ROUND_OFF, least_spacing
 from gradproof.core.problem import Mode
+from gradproof.core.rounding import FORMATS, rounded_to
 from gradproof.core.space import Space
 from gradproof.core.status import Status
 from gradproof.core.types import Vector
@@ -23,6 +24,8 @@ from gradproof.results.finding import Finding
 
 # Noise in a vjp may be this much larger than it was seen to be.
 _NOISE = 32.0
+# Roundings that may add up in a law, where what a rule gives is rounded.
+_ROUNDINGS = 4.0
 
 
 def linearity(investigation: Investigation, options: Options) -> Iterator[Finding]:
@@ -123,6 +126,11 @@ def _broken(space: Space, want: Vector, got: Vector, law: str, words: Words) -> 
     worst = worst_difference(want, got)
     place = space.place(worst)
     reverse = place.block.kind != "output"
+    rule, probe, bits = words.rule(reverse), words.probe(reverse), _rounded(space, want, got)
+    said, hint = f"{rule} is not linear in {probe}", words.nonlinear.format(probe=probe)
+    if bits:
+        said = f"what {rule} gives is rounded to {bits} bits ({FORMATS[bits]})"
+        hint = f"compute in the precision of the inputs: a cast to {FORMATS[bits]} is on the way"
     return Finding(
         property="linearity",
         kind="law",
@@ -134,9 +142,15 @@ def _broken(space: Space, want: Vector, got: Vector, law: str, words: Words) -> 
         output_element=None if reverse else place.element,
         analytic=float(got[worst]),
         numeric=float(want[worst]),
-        headline=(
-            f"{words.rule(reverse)} is not linear in {words.probe(reverse)}: {law}, "
-            f"but for {place} that is {got[worst]:.9g} instead of {want[worst]:.9g}."
-        ),
-        hint=words.nonlinear.format(probe=words.probe(reverse)),
+        headline=(f"{said}: {law}, but for {place} that is {got[worst]:.9g} instead of {want[worst]:.9g}."),
+        hint=hint,
     )
+
+
+def _rounded(space: Space, want: Vector, got: Vector) -> int:
+    """The bits that a gradient is rounded to, where that is fewer than its dtype has and explains the difference."""
+    bits = rounded_to(got) if space.coarsest_eps <= DOUBLE else None
+    if bits is None or not np.isfinite(want).all():
+        return 0
+    largest = float(np.abs(want).max())
+    return bits if float(np.abs(got - want).max()) <= _ROUNDINGS * 2.0**-bits * largest else 0
