@@ -22,7 +22,7 @@ from gradproof.properties.by_twin import has_twin
 from gradproof.properties.property import Pause, Property
 from gradproof.results.finding import Entry, Finding
 
-# An error that is seen clearly leaves no room for noise, unless a long step, on this rung, has a slope that is nearer to
+# An error that is seen clearly leaves no room for noise, unless a long step, on this rung, has a slope nearer to
 # what is claimed than this part of it.
 _LONG_RUNG, _LIKE = 4, 0.3
 # A law is broken beyond what any noise that is looked for breaks it by, if it is so by this part of the larger side.

@@ -34,7 +34,7 @@ def _by_entries(evidence: Evidence, found: Samples) -> Iterator[str]:
     """Every wrong element is read by several outputs and has the share of one of them; every right one is read once.
 
     Every output reads one element, as a lookup does: a product with a matrix has other ways to lose a share. Where no
-    element is right, the numbers of readers must differ: a sum over an axis has the same number everywhere.
+    element is right and the numbers of readers are the same, nothing is said of indices: so it is of a sum over an axis.
     """
     inside = found.columns - evidence.input.start
     truths = np.stack([evidence.column(column) for column in found.columns.tolist()])
@@ -42,8 +42,6 @@ def _by_entries(evidence: Evidence, found: Samples) -> Iterator[str]:
     readers = np.abs(truths) > 1e-6 * size[:, None]
     counts = readers.sum(axis=1)
     if (counts[found.wrong] < 2).any() or (counts[found.right] != 1).any():
-        return
-    if not found.right.any() and len(np.unique(counts[found.wrong])) < 2:
         return
     rows = np.flatnonzero(readers[found.wrong].any(axis=0))
     if len(rows) > _ROWS or (readers.sum(axis=0) > 1).any():
@@ -56,7 +54,9 @@ def _by_entries(evidence: Evidence, found: Samples) -> Iterator[str]:
             return
         shares += right & readers[:, row]
     if (shares[found.wrong] == 1).all():
-        yield f"of several outputs that read one element, only one is counted and the others are 0: {_ADVICE}"
+        text = "of several outputs that read one element, only one is counted and the others are 0"
+        told = found.right.any() or len(np.unique(counts[found.wrong])) > 1
+        yield f"{text}: {_ADVICE}" if told else text
 
 
 def _unit(size: int, row: int) -> Vector:

@@ -218,8 +218,8 @@ def _is_scattered(evidence: Evidence, telling: Samples, off: Vector, cotangent: 
 
 
 def by_array(evidence: Evidence, found: Samples, cotangent: Vector) -> Iterator[str]:
-    """A factor that is an array at hand, up to a number."""
-    wrong = found.take(found.wrong & found.telling)
+    """A factor that is an array at hand, up to a number; where it is 1, an element is right."""
+    wrong = found.take(found.telling)
     if len(wrong) < _LEAST + 1 or not np.isfinite(wrong.claim).all() or not (wrong.claim != 0).all():
         return
     with np.errstate(all="ignore"):
