@@ -34,7 +34,7 @@ def _by_entries(evidence: Evidence, found: Samples) -> Iterator[str]:
     """Every wrong element is read by several outputs and has the share of one of them; every right one is read once.
 
     Every output reads one element, as a lookup does: a product with a matrix has other ways to lose a share. Where no
-    element is right and the numbers of readers are the same, nothing is said of indices: so it is of a sum over an axis.
+    element is right and the numbers of readers are the same, nothing is said of indices: it may be a sum over an axis.
     """
     inside = found.columns - evidence.input.start
     truths = np.stack([evidence.column(column) for column in found.columns.tolist()])

@@ -11,6 +11,7 @@ from gradproof.causes import duplicates, factors, formulas, nonfinite, regions, 
 from gradproof.causes.arrays import called
 from gradproof.causes.evidence import Allowance, Evidence, RefusedError
 from gradproof.causes.sampling import Samples, sample, samples
+from gradproof.core.capabilities import MovesTogether
 from gradproof.core.cost import BudgetExhausted
 from gradproof.core.investigation import Investigation
 from gradproof.core.options import Options
@@ -30,6 +31,7 @@ _MOST = 84
 _IN_ALL, _LEAST = 156, 32
 # Evaluations that sampling leaves for regions, and for derivatives at other points.
 _FOR_REGIONS, _FOR_POINTS = 32, 16
+_TOGETHER = "inputs share memory, so that one is moved with another, which no gradient knows of: check copies of them"
 # How sure a finding's cause is: a named cause, a region alone, what is known besides.
 _CAUSE, _REGION, _KNOWN = 2, 1, 0
 
@@ -148,6 +150,8 @@ def _explained_by(investigation: Investigation, finding: Finding, allowance: All
     output, input_ = (
         _same(worst.output.block, problem.outputs.blocks), _same(worst.input.block, problem.inputs.blocks),
     )  # fmt: skip
+    if problem.capability(MovesTogether) is not None:
+        return Explained(_TOGETHER, _KNOWN)
     evidence = Evidence(investigation, finding.mode, output, input_, allowance)
     if not np.isfinite(worst.analytic):
         return Explained(next(nonfinite.not_finite(evidence), ""), _CAUSE)

@@ -34,6 +34,7 @@ from gradproof.core.capabilities import (
     Inspection,
     MemoryLayouts,
     MemoryWatch,
+    MovesTogether,
     Omission,
     Pairing,
     Twin,
@@ -144,6 +145,8 @@ def _assemble(
         if not isinstance(call, WideCall) and (twin is not None or point.space.coarsest_eps <= DOUBLE):
             find = functools.partial(_twinned, call, point, outputs, reverse, least_products, twin)
             further = {**further, Twin: Twin(_Once(find))}
+    if point.moves_together:
+        further = {**further, MovesTogether: MovesTogether()}
     # what is compared with neighbours must be computed as they are
     if wide is not None:
         value = wide.value
