@@ -129,9 +129,13 @@ def _along(
 def _told(evidence: Evidence, axis: _Axis, known: tuple[int, int, int, int]) -> str:
     """The region between two indices that are right, narrowed and in words; nothing where it is most of the axis."""
     below, low, high, above = known
-    low, high = _first_wrong(evidence, axis.index, below, low), _last_wrong(evidence, axis.index, high, above)
+    below, low = _first_wrong(evidence, axis.index, below, low)
+    high, above = _last_wrong(evidence, axis.index, high, above)
     size, count = axis.size, high + 1 - low
     where = f"along axis {axis.number} of {evidence.input.label}"
+    if low - below > 1 or above - high > 1:  # there was no room to narrow it further
+        within = _words(below + 1, above, size).removeprefix("at ")
+        return f"all that is wrong lies within {within} {where}" if 2 * (above - below) <= size else ""
     if count == size - 1:
         which = "the last" if low == 0 else "the first"
         return f"only index {size - 1 if low == 0 else 0} of {size} ({which}) {where} is right, of what was sampled"
@@ -161,29 +165,26 @@ def _is_solid(evidence: Evidence, axis: _Axis, low: int, high: int) -> bool:
     return bool((wrong | ~right).all())
 
 
-def _first_wrong(evidence: Evidence, index: Indices, below: int, low: int) -> int:
-    """The lowest wrong index, between one that is right and one that is wrong, by halving."""
+def _first_wrong(evidence: Evidence, index: Indices, below: int, low: int) -> tuple[int, int]:
+    """The highest right index below the lowest wrong one, and that, by halving; further apart if that has to end."""
     while low - below > 1:
         middle = (low + below) // 2
         off = _off(evidence, (index > below) & (index <= middle))
         if off is None:
-            return low
+            break
         low, below = (middle, below) if off > _AGREES else (low, middle)
-    return low
+    return below, low
 
 
-def _last_wrong(evidence: Evidence, index: Indices, high: int, above: int) -> int:
-    """The highest wrong index, in the same way."""
+def _last_wrong(evidence: Evidence, index: Indices, high: int, above: int) -> tuple[int, int]:
+    """The highest wrong index and the right one above it, in the same way."""
     while above - high > 1:
         middle = (high + above) // 2
         off = _off(evidence, (index >= middle) & (index < above))
         if off is None:
-            return high
-        if off > _AGREES:
-            high = middle
-        else:
-            above = middle
-    return high
+            break
+        high, above = (middle, above) if off > _AGREES else (high, middle)
+    return high, above
 
 
 def _off(evidence: Evidence, inside: Flags) -> float | None:
