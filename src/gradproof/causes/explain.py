@@ -13,6 +13,7 @@ from gradproof.causes.evidence import Allowance, Evidence, RefusedError
 from gradproof.causes.sampling import Samples, sample, samples
 from gradproof.core.capabilities import MovesTogether
 from gradproof.core.cost import BudgetExhausted
+from gradproof.core.failing import evaluations_left
 from gradproof.core.investigation import Investigation
 from gradproof.core.options import Options
 from gradproof.core.precision import DOUBLE
@@ -27,8 +28,8 @@ from gradproof.results.finding import Finding
 _PAIRS, _OTHERS = 3, 3
 # Evaluations that all causes together may take where every entry would take more.
 _MOST = 84
-# Evaluations of a failure in all; and what causes get where more was needed before.
-_IN_ALL, _LEAST = 156, 32
+# What causes get where more was needed before.
+_LEAST = 24
 # Evaluations that sampling leaves for regions, and for derivatives at other points.
 _FOR_REGIONS, _FOR_POINTS = 32, 16
 _TOGETHER = "inputs share memory, so that one is moved with another, which no gradient knows of: check copies of them"
@@ -81,10 +82,8 @@ def _is_wrong_pair(finding: Finding) -> bool:
 
 def _most(investigation: Investigation, options: Options) -> int:
     """So many that a failure takes at most twice what a step for each input takes, or 150 beyond the probe."""
-    columns = investigation.problem.inputs.size
-    if columns <= options.few_columns and _twin(investigation) is None:
-        return max(0, 2 * (2 * columns + 1) - investigation.cost.evaluations)
-    return max(_LEAST, min(_MOST, _IN_ALL - investigation.cost.evaluations))
+    left = evaluations_left(investigation, options)
+    return left if investigation.problem.inputs.size <= options.few_columns else max(_LEAST, min(_MOST, left))
 
 
 def _with(finding: Finding, cause: Explained) -> Finding:

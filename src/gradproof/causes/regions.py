@@ -16,6 +16,8 @@ import numpy as np
 from gradproof.causes.arrays import base_arrays
 from gradproof.causes.evidence import Evidence
 from gradproof.causes.sampling import Samples, samples
+from gradproof.core.norm import norm
+from gradproof.core.precision import CLEAR
 from gradproof.core.problem import Mode
 from gradproof.core.types import Flags, Indices, Vector
 
@@ -239,9 +241,19 @@ def of_output(evidence: Evidence) -> str:
         if size < 3 or (off(0, size - size // 2) and off(size - size // 2, size)):
             continue
         low, high = _narrowed(size, off)
-        if high - low < size and off(low, high) and not off(0, low) and not off(high, size):
+        outside = (index < low) | (index >= high)
+        sharp = _is_sharp(evidence, known, ~outside, outside)
+        if high - low < size and off(low, high) and not off(0, low) and not off(high, size) and sharp:
             return f"wrong only {_words(low, high, size)} along axis {axis} of {block.label}"
     return ""
+
+
+def _is_sharp(evidence: Evidence, known: tuple[Vector, Vector], wrong: Flags, others: Flags) -> bool:
+    """Whether the others are known so well that a part of what is wrong would have been seen among them."""
+    value, error = known
+    asked = np.where(wrong, evidence.cotangents[0], 0.0)
+    off = abs(evidence.claimed_sum(asked, evidence.direction) - float(asked @ value))
+    return 8.0 * norm(np.where(others, evidence.cotangents[0] * error, 0.0)) <= CLEAR * off
 
 
 def _is_off(evidence: Evidence, known: tuple[Vector, Vector], index: Indices, low: int, high: int) -> bool:

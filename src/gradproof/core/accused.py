@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from gradproof.core.entries import KEPT, EveryEntry, Known, length_of, seen_of, suspects_of
+from gradproof.core.failing import evaluations_left
 from gradproof.core.investigation import Investigation, Screened, basis
 from gradproof.core.judge import Judge
 from gradproof.core.options import Options
@@ -24,9 +25,10 @@ from gradproof.core.probe import Probe, Survey
 from gradproof.core.problem import Mode
 from gradproof.core.screened import FINE, Surveyed, can_confirm
 from gradproof.core.seen import Seen
-from gradproof.core.sides import wrong_on_both_sides
+from gradproof.core.status import Status
 from gradproof.core.stencil import Stencil
 from gradproof.core.suspects import Judged, Suspects
+from gradproof.core.together import joined
 from gradproof.core.tolerances import Tolerances
 from gradproof.core.types import Matrix
 
@@ -34,8 +36,9 @@ from gradproof.core.types import Matrix
 _COARSEST, _ONE_SIDED = 9, 24
 # How many times its round-off a lone error must be on the rung that is chosen.
 _VISIBLE = 32.0
-# Elements that are looked at from both sides, the worst first, until one is wrong.
-_ELEMENTS = 4
+# Elements that are looked at from both sides, the worst first, until one is wrong; what one of them takes, and what is
+# kept for the questions whether the function is noisy, and repeatable.
+_ELEMENTS, _OF_ELEMENT, _KEPT_BACK = 4, 4, 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +88,10 @@ def accused_entries(
     )
     judge, survey = Judge(stencil, tolerances), against.survey
     found = judge.confirm(against.mode, suspects, Surveyed(numeric, survey, stencil))
-    found = found or _at_kinks(judge, stencil, tolerances, against.mode, suspects)
+    if found is None or found.located:
+        rest = suspects if found is None else _without(suspects, found.suspects)
+        room = evaluations_left(investigation, options) - _KEPT_BACK
+        found = _with_kinks(judge, found, rest, against, max(1, room // _OF_ELEMENT))
     if found is None:
         investigation.screened = None
         return None
@@ -107,15 +113,29 @@ def _numeric(stencil: Stencil, options: Options, *, one_sided: bool) -> Matrix:
     return np.concatenate([screen(columns) for columns in chunks]).T
 
 
-def _at_kinks(judge: Judge, stencil: Stencil, tolerances: Tolerances, mode: Mode, suspects: Suspects) -> Judged | None:
-    """The worst elements, one after the other, until entries of one are wrong as seen from both sides."""
-    inputs = stencil.problem.inputs
-    for element in judge.worst_first(suspects)[:_ELEMENTS].tolist():
-        which = np.flatnonzero(inputs.element_of(suspects.columns) == element)
-        found = wrong_on_both_sides(stencil, tolerances, mode, suspects.take(which))
-        if found is not None:
-            return replace(found, located=True)
-    return None
+def _without(suspects: Suspects, known: Suspects) -> Suspects:
+    """The suspects that are not among others."""
+    width = int(suspects.columns.max()) + 1
+    return suspects.take(
+        np.flatnonzero(~np.isin(suspects.rows * width + suspects.columns, known.rows * width + known.columns))
+    )
+
+
+def _with_kinks(judge: Judge, known: Judged | None, rest: Suspects, against: Against, most: int) -> Judged | None:
+    """What is known to be wrong, and of the rest what is settled from both sides, so many of the worst elements.
+
+    Where nothing was known, until entries of one element are wrong; None: none is.
+    """
+    columns, parts = judge.worst_first(rest)[: max(most, _ELEMENTS if known is None else 0)], [known] if known else []
+    for column in columns.tolist():
+        found = judge.from_both_sides(against.mode, rest, column, against.rung)
+        parts += [found] if found is not None else []
+        if known is None and found is not None and (found.status == Status.WRONG.rank).any():
+            break
+    if not any((part.status == Status.WRONG.rank).any() for part in parts):
+        return None
+    settled = sum(len(part.suspects) for part in parts) - (len(known.suspects) if known else 0)
+    return replace(joined(parts), located=settled < len(rest))
 
 
 def _hidden(stencil: Stencil) -> tuple[float, ...]:

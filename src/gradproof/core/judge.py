@@ -19,7 +19,8 @@ from gradproof.core.kinks import Kinks, disproved
 from gradproof.core.ladder import Estimate
 from gradproof.core.precision import CLEAR, DOUBLE, EVALUATION_ROUND_OFF, SHORTEST
 from gradproof.core.problem import Mode
-from gradproof.core.screened import Look
+from gradproof.core.screened import FINE, Look, can_confirm
+from gradproof.core.sides import COARSE, from_both_sides
 from gradproof.core.status import Status
 from gradproof.core.stencil import Stencil
 from gradproof.core.suspects import Judged, Suspects, rank, subgradients
@@ -93,6 +94,13 @@ class Judge:
                 judged = judged.take(np.flatnonzero(done))
         return judged
 
+    def from_both_sides(self, mode: Mode, suspects: Suspects, element: int, rung: int) -> Judged | None:
+        """Those of the suspects of one element that steps to both sides settle; of a complex one, none."""
+        here = suspects.take(np.flatnonzero(self._inputs.element_of(suspects.columns) == element))
+        if len(np.unique(here.columns)) > 1:
+            return None
+        return from_both_sides(self._stencil, self._tolerances, mode, here, rung)
+
     def confirm_worst(self, mode: Mode, suspects: Suspects, screened: Look) -> tuple[Judged, Judged] | None:
         """`confirm` for all of the worst elements; and the others, with what one step said of them."""
         element = self._inputs.element_of(suspects.columns)
@@ -149,8 +157,9 @@ class Judge:
             # the more turned out not to be wrong, the more at a time: the first one that is may be enough
             batch = queue[measured : measured + (min(self._batch, max(1, measured)) if most == math.inf else 1)]
             which = np.flatnonzero(np.isin(self._inputs.element_of(judged.suspects.columns), batch))
-            if witness is None or not self._confirm(judged, which, witness):
-                self._climb_twice(judged, which)
+            known = witness is not None and self._confirm(judged, which, witness)
+            if not known and not (wrong and most < math.inf and self._is_wrong_by_sides(judged, which, FINE)):
+                self._climb_twice(judged, which, cheaply=most < math.inf)
             self._spare_flat(judged, which)
             plain = self._look_closely(judged, which[status[which] > Status.KINK.rank])
             judged.sides.update(self._excuse_kinks(judged, plain))
@@ -160,14 +169,40 @@ class Judge:
         if not wrong:
             self._ask_jointly(judged)
 
-    def _climb_twice(self, judged: Judged, which: Indices) -> None:
-        """The full ladder; and once more with other steps, for what looks wrong."""
+    def _climb_twice(self, judged: Judged, which: Indices, *, cheaply: bool) -> None:
+        """The full ladder; and once more with other steps, for what looks wrong: `cheaply`, if two of these suffice."""
         first = self._climb(judged.suspects, which)
         self._rejudge(judged, which, first)
         doubtful = which[judged.status[which] == Status.WRONG.rank]
-        if len(doubtful):
+        if len(doubtful) and not (
+            cheaply and self._is_wrong_by_sides(judged, doubtful, self._clear_rung(judged, doubtful))
+        ):
             second = self._climb(judged.suspects, doubtful, _STRETCH)
             self._rejudge(judged, doubtful, second.confirming(first))
+
+    def _clear_rung(self, judged: Judged, which: Indices) -> int:
+        """The finest rung on which round-off hides no more than a part of what some suspects are off by."""
+        suspects, stencil = judged.suspects, self._stencil
+        with np.errstate(all="ignore"):
+            off = np.abs(suspects.analytic[which] - suspects.numeric[which]) * stencil.scale[suspects.columns[which]]
+            told = float(np.nanmin(off / stencil.noise[suspects.rows[which]], initial=2.0 ** (FINE + 6))) / 2.0**6
+        return min(FINE, max(COARSE, math.floor(math.log2(max(told, 1.0)))))
+
+    def _is_wrong_by_sides(self, judged: Judged, which: Indices, rung: int) -> bool:
+        """Whether some suspects of one element are all wrong as seen from both sides; what was not measured is then."""
+        suspects, stencil = judged.suspects, self._stencil
+        if not can_confirm(stencil.problem) or len(np.unique(suspects.columns[which])) > 1:
+            return False
+        found = from_both_sides(stencil, self._tolerances, judged.mode, suspects.take(which), rung)
+        if found is None or len(found.suspects) < len(which) or (found.status != Status.WRONG.rank).any():
+            return False
+        if np.isfinite(suspects.numeric[which]).all():  # a ladder has seen them, and more sharply
+            return bool((np.abs(found.suspects.numeric - suspects.numeric[which]) <= found.error).all())
+        for name in ("numeric", "tolerance", "excess"):
+            getattr(suspects, name)[which] = getattr(found.suspects, name)
+        judged.status[which], judged.error[which] = found.status, found.error
+        judged.sides.update({int(which[k]): sides for k, sides in found.sides.items()})
+        return True
 
     def _spare_flat(self, judged: Judged, which: Indices) -> None:
         """In low precision, an output that does not move at all disproves no claim that cancellation may have hidden.

@@ -18,45 +18,44 @@ from gradproof.core.suspects import Judged, Suspects
 from gradproof.core.tolerances import Tolerances
 from gradproof.core.types import Matrix
 
+COARSE = 9
+"""The coarsest rung that slopes to one side say enough on."""
 # The second step, in units of the first; and how much longer than it a coordinate must be, for zero not to lie between.
 _LONGER, _ROOM = 4.0, 2.0
 
 
-def wrong_on_both_sides(stencil: Stencil, tolerances: Tolerances, mode: Mode, suspects: Suspects) -> Judged | None:
-    """Those of the suspects of one element that are clearly wrong from both sides; None: there are none."""
-    wrong: list[Judged] = []
-    for column in np.unique(suspects.columns).tolist():
-        here = suspects.take(np.flatnonzero(suspects.columns == column))
-        own = abs(float(stencil.problem.point[column]))
-        if own == 0.0 or own > _ROOM * _LONGER * float(stencil.step[column]):
-            wrong += _judged(stencil, tolerances, mode, here)
-    return max(wrong, key=lambda each: len(each.suspects), default=None)
-
-
-def _judged(stencil: Stencil, tolerances: Tolerances, mode: Mode, suspects: Suspects) -> list[Judged]:
+def from_both_sides(
+    stencil: Stencil, tolerances: Tolerances, mode: Mode, suspects: Suspects, rung: int
+) -> Judged | None:
+    """Those of the suspects of one coordinate that steps on a rung settle, as WRONG or KINK; None: they settle none."""
     column = int(suspects.columns[0])
-    (left, right), bar = _slopes(stencil, column, suspects)
+    own, step = abs(float(stencil.problem.point[column])), 2.0**-rung * float(stencil.scale[column])
+    if 0.0 < own <= _ROOM * _LONGER * step:
+        return None
+    (left, right), bar = _slopes(stencil, suspects, step)
     with np.errstate(all="ignore"):
         size = np.fmax(np.abs(left), np.abs(right))
         allowed = tolerances.of(size, suspects.rows, suspects.columns, bar)
         beyond = np.fmax(np.fmin(left, right) - suspects.analytic, suspects.analytic - np.fmax(left, right))
-        clear = (beyond > allowed + bar) & (bar <= CLEAR * beyond)
-        clear |= ~np.isfinite(suspects.analytic) & np.isfinite(bar)
-        kinked = np.abs(right - left) > APART * bar + allowed
-        which = np.flatnonzero(clear)
+        wrong = (beyond > allowed + bar) & (bar <= CLEAR * beyond)
+        wrong |= ~np.isfinite(suspects.analytic) & np.isfinite(bar)
+        apart = np.abs(right - left)
+        kinked = (apart > APART * bar + allowed) & (bar <= CLEAR * apart)
+        which = np.flatnonzero(wrong | (kinked & (beyond <= 0.0)))
         if not len(which):
-            return []
+            return None
         found = suspects.take(which)
         found.numeric[:], found.tolerance[:] = ((left + right) / 2.0)[which], allowed[which]
         off = np.abs(found.analytic - found.numeric)
         found.excess[:] = np.nan_to_num(off / (allowed + bar)[which], nan=np.inf)
     sides = {new: (float(left[old]), float(right[old])) for new, old in enumerate(which.tolist()) if kinked[old]}
-    return [Judged(mode, found, bar[which], np.full(len(which), Status.WRONG.rank), sides)]
+    status = np.where(wrong[which], Status.WRONG.rank, Status.KINK.rank)
+    return Judged(mode, found, bar[which], status, sides)
 
 
-def _slopes(stencil: Stencil, column: int, suspects: Suspects) -> tuple[Matrix, Matrix]:
+def _slopes(stencil: Stencil, suspects: Suspects, step: float) -> tuple[Matrix, Matrix]:
     """The slopes to the left and to the right of the suspects' outputs, and the error bar of either."""
-    step = float(stencil.step[column])
+    column = int(suspects.columns[0])
     steps = np.array([-step, step, -_LONGER * step, _LONGER * step])
     values, reached = stencil.moved(np.full(4, column, dtype=np.intp), steps, suspects.rows)
     with np.errstate(all="ignore"):
