@@ -159,9 +159,8 @@ def main() -> None:
     two_functions()
     for title, makers in (("all", {**BUGS, **MORE_BUGS, **HARD}), ("noisy inside, or off by 1 %", NOISY)):
         print(f"\n{title}: the worst of each size")
-        print(
-            f"{'size':>6}{'functions':>11}{'inputs':>9}{'torch slow':>12}{'limit':>7}{'check':>8}{'over':>6}{'pictures':>10}"
-        )
+        columns = {"size": 6, "functions": 11, "inputs": 9, "torch slow": 12, "limit": 7, "check": 8, "over": 6}
+        print("".join(f"{word:>{width}}" for word, width in {**columns, "pictures": 10}.items()))
         worst(makers)
 
 
