@@ -17,7 +17,8 @@ import numpy as np
 
 from gradproof.core.entries import KEPT, EveryEntry, Known, length_of, seen_of, suspects_of
 from gradproof.core.failing import evaluations_left
-from gradproof.core.investigation import Investigation, Screened, basis
+from gradproof.core.investigation import Investigation, basis
+from gradproof.core.jacobians import Screened
 from gradproof.core.judge import Judge
 from gradproof.core.options import Options
 from gradproof.core.precision import CLEAR

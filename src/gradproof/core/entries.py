@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from gradproof.core.colours import confirmed
-from gradproof.core.investigation import Investigation, Screened, basis
+from gradproof.core.investigation import Investigation, basis
+from gradproof.core.jacobians import Screened
 from gradproof.core.judge import Judge
 from gradproof.core.ladder import rungs
 from gradproof.core.options import Options

@@ -7,7 +7,6 @@ decides which of a backend's batches can be relied on.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
@@ -29,6 +28,7 @@ from gradproof.core.capabilities import (
 )
 from gradproof.core.cost import Cost
 from gradproof.core.draws import random_probe as random_probe
+from gradproof.core.jacobians import Screened
 from gradproof.core.precision import NEARBY, reordered
 from gradproof.core.problem import Mode, Problem
 from gradproof.core.types import Indices, Matrix, Vector
@@ -42,16 +42,6 @@ ALL = slice(None)
 _LONG = 2**18
 _NOBODY: frozenset[int] = frozenset()
 _UNINSPECTED = Inspection(None, None)
-
-
-@dataclass(frozen=True, slots=True)
-class Screened:
-    """The numerical Jacobian by one step for each input."""
-
-    values: Matrix
-    step: Vector
-    truncation: Vector | None = None
-    """What steps to one side add to each output, in units of the scale of the input; None: steps were to both."""
 
 
 class Investigation:
