@@ -122,3 +122,12 @@ def test_inputs_in_one_memory_are_named_before_any_cause() -> None:
     right = custom(lambda a, b: a.sin().sum() + b.exp().sum(), lambda s, g: (g * s[0].cos(), g * s[1].exp()))
     assert "inputs share memory" in hint(lambda a, b: right(a, b), (x, half))
     assert check(lambda a, b: right(a, b), (x, half.detach().clone().requires_grad_()))
+
+
+@pytest.mark.parametrize("size", [5, 30])
+def test_a_mean_over_the_wrong_number_is_no_missing_term(size: int) -> None:
+    """What is the same along an axis in truth and claim differs by the same along it, whatever the cause."""
+    mask = (torch.rand(size, size + 1, generator=torch.Generator().manual_seed(0)) > 0.4).double()
+    mask[:, 0] = 1.0
+    wrong = custom(lambda x: (x * mask).sum(1) / mask.sum(1), lambda s, g: g[:, None] * mask / (size + 1))
+    assert "were missing" not in hint(wrong, numbers(size, size + 1))
