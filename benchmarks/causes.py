@@ -1,8 +1,9 @@
-"""Of 34 wrong backwards in three sizes, with three seeds: is the input right, and the first cause true?
+"""Of 66 wrong backwards in three sizes, with three seeds: is the input right, and the first cause true?
 
     python benchmarks/causes.py [name ...]
 
-A cause counts as true if it matches what is listed for its bug in `wrong_functions.py`, as none if the report names no
+A cause counts as true if it matches what is listed for its bug in `wrong_functions.py` or
+`more_wrong_functions.py`, as none if the report names no
 cause, and as false otherwise.
 """
 
@@ -12,17 +13,19 @@ import re
 import sys
 
 import torch
+from more_wrong_functions import MORE_BUGS
 from wrong_functions import BUGS
 
 import gradproof
 
+ALL = {**BUGS, **MORE_BUGS}
 SIZES = (24, 1_000, 100_000)
 SEEDS = (0, 1, 2)
 
 
 def judged(name: str, size: int, seed: int) -> tuple[bool, str, str, int]:
     """Whether the input is right; TRUE, none or FALSE; the cause; the evaluations."""
-    case = BUGS[name](size, torch.Generator().manual_seed(seed))
+    case = ALL[name](size, torch.Generator().manual_seed(seed))
     report = gradproof.check(case.function, case.inputs, seed=seed)
     worst = report.findings[0]
     hint = worst.hint
@@ -34,7 +37,7 @@ def judged(name: str, size: int, seed: int) -> tuple[bool, str, str, int]:
 def main(names: list[str]) -> None:
     counts = {"TRUE": 0, "none": 0, "FALSE": 0}
     inputs = total = 0
-    for name in names or BUGS:
+    for name in names or ALL:
         for size in SIZES:
             for seed in SEEDS:
                 placed, word, hint, evaluations = judged(name, size, seed)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 import torch
 from functions import custom, numbers
@@ -9,8 +12,6 @@ from functions import custom, numbers
 from gradproof import Status, Verdict, check
 
 PROBE, PICTURES = 8, 20
-LONG_STEP = 2
-"""One step that tells a function made of steps from a wrong derivative; of three inputs it is beyond twice torch's."""
 
 
 def spoiled(factor: float = 0.9) -> object:
@@ -25,7 +26,42 @@ def spoiled(factor: float = 0.9) -> object:
 def test_a_small_failure_takes_at_most_twice_what_torchs_slow_mode_takes(size: int) -> None:
     report = check(spoiled(), numbers(size))
     assert report.verdict is Verdict.FAIL
-    assert report.cost.evaluations <= 2 * (2 * size + 1) + (LONG_STEP if size == 3 else 0) + PICTURES
+    assert report.cost.evaluations <= 2 * (2 * size + 1) + PICTURES
+
+
+Maker = Callable[[torch.Tensor], tuple[Callable[..., Any], torch.Tensor]]
+
+
+def of(forward: Callable[..., Any], rule: Callable[[torch.Tensor, torch.Tensor], Any]) -> Maker:
+    return lambda x: (custom(forward, lambda s, g: rule(s[0], g)), x)
+
+
+def with_zeros(x: torch.Tensor) -> torch.Tensor:
+    return torch.where(torch.arange(len(x)) % 2 == 0, 0.0, x - 1.0).requires_grad_()
+
+
+HARD: dict[str, Maker] = {
+    "an inverted mask": lambda x: of(torch.relu, lambda x, g: g * (x <= 0))((x - 1.0).detach().requires_grad_()),
+    "kinks": lambda x: of(torch.relu, lambda x, g: 1.5 * g * (x <= 0))(with_zeros(x.detach())),
+    "zeros beside a wrong diagonal": of(torch.exp, lambda x, g: 1.5 * g),
+    "one that drowns in round-off": of(lambda x: x.sin() + 1e6, lambda x, g: 1.1 * g * x.cos()),
+    "a sum that drowns": of(lambda x: x.sin().sum() + 1e5, lambda x, g: 1.1 * g * x.cos()),
+    "claims that are no numbers": of(torch.sin, lambda x, g: g * torch.nan),
+    "claims of fewer bits": of(torch.sin, lambda x, g: (g * x.cos()).bfloat16().double()),
+    "the cotangent forgotten": of(torch.sin, lambda x, g: x.cos()),
+    "float32": lambda x: of(torch.sin, lambda x, g: 1.5 * g * x.cos())(x.detach().float().requires_grad_()),
+}
+"""Functions that are hard to measure."""
+
+
+@pytest.mark.parametrize("size", [10, 30, 100, 500])
+@pytest.mark.parametrize("name", HARD)
+def test_so_do_functions_that_are_hard_to_measure(name: str, size: int) -> None:
+    function, x = HARD[name](numbers(size))
+    report = check(function, x)
+    assert report.verdict is Verdict.FAIL
+    limit = 2 * (2 * size + 1)
+    assert report.cost.evaluations <= (limit if size <= 75 else min(limit, PROBE + 150)) + PICTURES
 
 
 @pytest.mark.parametrize("size", [76, 300, 2000])

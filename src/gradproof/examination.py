@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Iterator, Sequence
 
 from gradproof.core.company import sticks_out
@@ -10,18 +11,22 @@ from gradproof.core.cost import BudgetExhausted
 from gradproof.core.investigation import Investigation
 from gradproof.core.noise import learn_noise
 from gradproof.core.options import Options
-from gradproof.core.precision import DOUBLE, NOISY_SHARE, SLIGHT
+from gradproof.core.precision import CLEAR, DOUBLE, NOISY_SHARE, SLIGHT
 from gradproof.core.problem import MisshapenGradientError, Mode, OutputChangedError
+from gradproof.core.rounding import rounded_to
 from gradproof.core.seen import Note, Seen
 from gradproof.core.status import Status
 from gradproof.core.stencil import Stencil
+from gradproof.core.wide import widened
 from gradproof.properties.by_twin import has_twin
 from gradproof.properties.property import Pause, Property
 from gradproof.results.finding import Entry, Finding
 
-# An error bar of this part of a difference leaves no room for noise, unless a long step, on this rung, has a slope that
-# is nearer to what is claimed than this part of it.
-_SHARP, _LONG_RUNG, _LIKE = 1e-3, 6, 0.3
+# An error that is seen clearly leaves no room for noise, unless a long step, on this rung, has a slope nearer to
+# what is claimed than this part of it.
+_LONG_RUNG, _LIKE = 4, 0.3
+# A law is broken beyond what any noise that is looked for breaks it by, if it is so by this part of the larger side.
+_BROKEN = 0.5
 
 
 def examined(
@@ -33,6 +38,7 @@ def examined(
     noise known.
     """
     waiting: list[tuple[str, Property]] = [*asked]
+    settled = False  # whether something is wrong that no noise explains: then none is looked for any more
     paused: dict[str, tuple[Iterator[Finding | Seen | Note | Pause], list[Finding | Seen | Note]]] = {}
     while waiting:
         name, each = waiting.pop(0)
@@ -46,8 +52,9 @@ def examined(
                     break
             if name in paused:
                 continue
-            if found and each.depends_on_noise and options.precision is None:
-                found = _with_noise_known(investigation, options, each, found)
+            if found and each.depends_on_noise and options.precision is None and not settled:
+                settled = _are_clear(investigation, _doubts(found))
+                found = found if settled else _with_noise_known(investigation, options, each, found)
         except BudgetExhausted as ended:
             found.append(_exhausted(name, str(ended), investigation.cost.option))
         except Exception as error:
@@ -90,7 +97,7 @@ def _learn_noise(investigation: Investigation, options: Options, found: Sequence
     doubts = _doubts(found)
     if _are_clear(investigation, doubts):
         return False
-    slight = all(map(_is_slight, doubts)) and not _are_few(doubts, options)
+    slight = all(map(_is_slight, doubts)) and not _are_few(doubts, options) and not _are_rounded(investigation, doubts)
     lone = functools.cache(functools.partial(_are_lone, investigation, doubts))
     return bool(doubts) and learn_noise(investigation, slight=slight, unless=lone)
 
@@ -102,19 +109,52 @@ def _are_clear(investigation: Investigation, doubts: Sequence[Finding]) -> bool:
     made of steps has another slope between them than from further away, where it may be that which is claimed: one long
     step looks for that.
     """
-    worst = [doubt.entries[0] for doubt in doubts if doubt.entries and doubt.status is Status.WRONG]
-    if len(worst) != len(doubts) or investigation.problem.coarsest_eps > DOUBLE or not worst:
+    laws = [doubt for doubt in doubts if not doubt.entries]
+    worst = [doubt.entries[0] for doubt in doubts if doubt.entries]
+    if any(doubt.status is not Status.WRONG or doubt.kind == "precision" for doubt in doubts):
         return False
-    if not all(entry.sides is None and entry.numeric and _is_far(entry) for entry in worst):
+    if not all(map(_is_broken, laws)) or not all(map(_is_far, worst)):
         return False
-    entry, stencil = worst[0], Stencil(investigation)
-    far = stencil.slope(entry.input.coordinate, entry.output.coordinate, 2.0**-_LONG_RUNG)
+    entry = next((entry for entry in worst if math.isfinite(entry.analytic)), None)
+    if entry is None:  # no noise makes a claim of no number
+        return bool(doubts)
+    wide = investigation.once(widened) if investigation.problem.coarsest_eps > DOUBLE else investigation
+    if wide is None:
+        return False
+    far = Stencil(wide).slope(entry.input.coordinate, entry.output.coordinate, 2.0**-_LONG_RUNG)
     return abs(far - entry.analytic) > _LIKE * entry.difference
 
 
+def _is_broken(finding: Finding) -> bool:
+    """Whether a law does not hold, by far: what must be the same differs by half, or is no number."""
+    sides = finding.analytic, finding.numeric
+    if None in sides:
+        return False
+    got, want = (float(side) for side in sides if side is not None)
+    return math.isfinite(want) and not abs(got - want) <= _BROKEN * max(abs(got), abs(want))
+
+
 def _is_far(entry: Entry) -> bool:
-    """Whether an entry is off by far more than its error bar and than what solvers stop at."""
-    return entry.difference > SLIGHT * abs(entry.numeric) and entry.error <= _SHARP * entry.difference
+    """Whether an entry is off by far more than its error bar and than what solvers stop at.
+
+    At a kink, from what lies between its sides.
+    """
+    if not math.isfinite(entry.analytic):
+        return math.isfinite(entry.numeric) and math.isfinite(entry.error)
+    left, right = entry.sides or (entry.numeric, entry.numeric)
+    beyond = max(min(left, right) - entry.analytic, entry.analytic - max(left, right))
+    return beyond > SLIGHT * max(abs(left), abs(right)) and entry.error <= CLEAR * beyond
+
+
+def _are_rounded(investigation: Investigation, doubts: Sequence[Finding]) -> bool:
+    """Whether the derivative gives numbers of fewer bits than the function does: then no solver explains them."""
+    problem = investigation.problem
+    if problem.vjp is None or problem.coarsest_eps > DOUBLE:
+        return False
+    inputs = [doubt.entries[0].input.block for doubt in doubts if doubt.entries]
+    return rounded_to(problem.value) is None and all(
+        rounded_to(investigation.pullback[block.slice]) is not None for block in inputs
+    )
 
 
 def _are_few(doubts: Sequence[Finding], options: Options) -> bool:

@@ -9,15 +9,16 @@ import numpy as np
 import pytest
 from array_problem import Part, investigation
 
-from gradproof.core import suspects as suspects_module
+from gradproof.core import judge as judge_module
 from gradproof.core.entries import every_entry
 from gradproof.core.investigation import Investigation
+from gradproof.core.judge import Judge
 from gradproof.core.ladder import Estimate
 from gradproof.core.options import Options
 from gradproof.core.problem import Mode
 from gradproof.core.status import Status
 from gradproof.core.stencil import Stencil
-from gradproof.core.suspects import Judge, Judged, Suspects, rank, subgradients
+from gradproof.core.suspects import Judged, Suspects, rank, subgradients
 from gradproof.core.tolerances import Tolerances
 
 NAN, INF = np.nan, np.inf
@@ -218,7 +219,7 @@ def test_the_worst_are_measured_first() -> None:
 
 
 def test_too_many_suspects_leave_the_worst(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(suspects_module, "_MOST", 3)
+    monkeypatch.setattr(judge_module, "_MOST", 3)
     case = squares(10)
     accused = Suspects.accused(claims(case, dict.fromkeys(range(10), 1.0)))
     accused.excess[:] = [2.0, 9.0, 3.0, 4.0, 8.0, 5.0, 6.0, 7.0, 2.0, 2.0]

@@ -56,6 +56,15 @@ def test_what_a_search_came_upon_may_not_be_all() -> None:
         assert pair_up(INPUTS.blocks, OUTPUTS.blocks, [finding], CERTIFICATE)[0].count == count
 
 
+@pytest.mark.parametrize(
+    ("status", "count"), [(Status.INCONCLUSIVE, "2 of 24 not judged"), (Status.KINK, "2 of 24 at kinks")]
+)
+def test_what_is_not_wrong_is_not_counted_as_wrong(status: Status, count: str) -> None:
+    (pair, _) = pair_up(INPUTS.blocks, OUTPUTS.blocks, [wrong_jacobian(status=status)], CERTIFICATE)
+    assert pair.count == count
+    assert pair.count_alone == count.replace(" of 24", "")
+
+
 def test_without_a_certificate_nothing_is_right() -> None:
     assert statuses(certificate=None) == [("x", "NOT SETTLED"), ("weight", "NOT SETTLED")]
 

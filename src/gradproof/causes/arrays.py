@@ -10,6 +10,9 @@ from gradproof.causes.evidence import Evidence
 from gradproof.core.space import Block
 from gradproof.core.types import Vector
 
+# Other inputs that sums and norms are taken of.
+_OTHERS = 3
+
 
 def called(block: Block, otherwise: str = "") -> str:
     return f"`{block.name}`" if block.name else otherwise or block.label
@@ -64,22 +67,48 @@ def simple_functions(evidence: Evidence) -> Iterator[tuple[str, Vector]]:
 
 
 def reductions(evidence: Evidence) -> Iterator[tuple[str, Vector]]:
-    """Sums, norms and deviations of the input along its axes."""
+    """Sums, norms and deviations along axes of the input, and of others where they fit over it."""
     own = evidence.input
-    if own.parts != 1 or own.elements is not None or not own.shape:
+    if not _is_real(own) or not own.shape:
         return
-    array = evidence.problem.point[own.slice].reshape(own.shape)
-    name = called(own, "x")
-    axes = [(axis,) for axis in range(len(own.shape))]
-    if len(own.shape) > 1:
-        axes += [tuple(a for a in range(len(own.shape)) if a != axis) for axis in range(len(own.shape))]
-    for axis in dict.fromkeys(axes):
-        along = f"axis {axis[0]}" if len(axis) == 1 else f"axes {', '.join(map(str, axis))}"
-        for word, value in (
-            ("sum", array.sum(axis=axis, keepdims=True)),
-            ("norm", np.sqrt(np.square(array).sum(axis=axis, keepdims=True))),
-            ("standard deviation", array.std(axis=axis, keepdims=True)),
-            ("variance", array.var(axis=axis, keepdims=True)),
-            ("largest", array.max(axis=axis, keepdims=True)),
-        ):
-            yield f"the {word} of {name} along {along}", np.broadcast_to(value, own.shape).reshape(-1)
+    for block in [own, *evidence.others[:_OTHERS]]:
+        if not _is_real(block) or not block.shape:
+            continue
+        array = evidence.problem.point[block.slice].reshape(block.shape)
+        for axis in _reduced(len(block.shape)):
+            kept = tuple(size for k, size in enumerate(block.shape) if k not in axis)
+            shape = tuple(1 if k in axis else size for k, size in enumerate(block.shape))
+            over = next((each for each in (shape, kept) if _fits(each, own.shape)), None)
+            if over is None:
+                continue
+            own_name = called(block, "x" if block is own else "")
+            name = f"{own_name} along {'axis' if len(axis) == 1 else 'axes'} {', '.join(map(str, axis))}"
+            for word, value in _sizes(array, axis):
+                yield f"the {word} of {name}", np.broadcast_to(value.reshape(over), own.shape).reshape(-1)
+
+
+def _is_real(block: Block) -> bool:
+    return block.parts == 1 and block.elements is None
+
+
+def _reduced(count: int) -> list[tuple[int, ...]]:
+    """One axis, or all but one."""
+    axes = [(axis,) for axis in range(count)]
+    others = [tuple(a for a in range(count) if a != axis) for axis in range(count)] if count > 1 else []
+    return list(dict.fromkeys([*axes, *others]))
+
+
+def _fits(shape: tuple[int, ...], over: tuple[int, ...]) -> bool:
+    """Whether an array of a shape, with more than one element, can be laid over another."""
+    try:
+        return np.prod(shape, dtype=int) > 1 and np.broadcast_shapes(shape, over) == over
+    except ValueError:
+        return False
+
+
+def _sizes(array: np.ndarray, axis: tuple[int, ...]) -> Iterator[tuple[str, np.ndarray]]:
+    yield "sum", array.sum(axis=axis)
+    yield "norm", np.sqrt(np.square(array).sum(axis=axis))
+    yield "standard deviation", array.std(axis=axis)
+    yield "variance", array.var(axis=axis)
+    yield "largest", array.max(axis=axis)

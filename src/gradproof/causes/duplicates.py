@@ -8,6 +8,8 @@ import numpy as np
 
 from gradproof.causes.evidence import Evidence, close
 from gradproof.causes.sampling import Samples
+from gradproof.core.capabilities import Elsewhere
+from gradproof.core.integral import vjp_at
 from gradproof.core.problem import Mode
 from gradproof.core.types import Vector
 
@@ -32,7 +34,7 @@ def _by_entries(evidence: Evidence, found: Samples) -> Iterator[str]:
     """Every wrong element is read by several outputs and has the share of one of them; every right one is read once.
 
     Every output reads one element, as a lookup does: a product with a matrix has other ways to lose a share. Where no
-    element is right, the numbers of readers must differ: a sum over an axis has the same number everywhere.
+    element is right and the numbers of readers are the same, nothing is said of indices: it may be a sum over an axis.
     """
     inside = found.columns - evidence.input.start
     truths = np.stack([evidence.column(column) for column in found.columns.tolist()])
@@ -40,8 +42,6 @@ def _by_entries(evidence: Evidence, found: Samples) -> Iterator[str]:
     readers = np.abs(truths) > 1e-6 * size[:, None]
     counts = readers.sum(axis=1)
     if (counts[found.wrong] < 2).any() or (counts[found.right] != 1).any():
-        return
-    if not found.right.any() and len(np.unique(counts[found.wrong])) < 2:
         return
     rows = np.flatnonzero(readers[found.wrong].any(axis=0))
     if len(rows) > _ROWS or (readers.sum(axis=0) > 1).any():
@@ -54,13 +54,35 @@ def _by_entries(evidence: Evidence, found: Samples) -> Iterator[str]:
             return
         shares += right & readers[:, row]
     if (shares[found.wrong] == 1).all():
-        yield f"of several outputs that read one element, only one is counted and the others are 0: {_ADVICE}"
+        text = "of several outputs that read one element, only one is counted and the others are 0"
+        told = found.right.any() or len(np.unique(counts[found.wrong])) > 1
+        yield f"{text}: {_ADVICE}" if told else text
 
 
 def _unit(size: int, row: int) -> Vector:
     unit = np.zeros(size)
     unit[row] = 1.0
     return unit
+
+
+def _has_the_share_of_one(evidence: Evidence, found: Samples, cotangent: Vector, counts: Vector) -> bool:
+    """Whether the claims are those of one reader each: they move as right ones do, and are no simple part of the truth.
+
+    What is the truth divided by the count is a factor that was forgotten: readers do not give the same.
+    """
+    wrong = found.take(found.wrong)
+    columns, truth, claim = wrong.columns[:_BENDS], wrong.truth[:_BENDS], wrong.claim[:_BENDS]
+    if close(counts * claim, truth, wrong.bar[:_BENDS], _WHOLE).any() or not claim.any():
+        return False
+    if evidence.problem.capability(Elsewhere) is None:
+        return True
+    whole = evidence.widened(cotangent, evidence.output, evidence.problem.outputs.size)
+    point = evidence.problem.point.copy()
+    point[columns] += evidence.stencil.step[columns]
+    moved = vjp_at(evidence.investigation, point, whole)[columns]
+    bends = (moved - claim) / (point[columns] - evidence.problem.point[columns])
+    right = evidence.curvature_at(cotangent, found.columns[found.right][:_BENDS])
+    return bool(close(bends, np.full(len(bends), np.median(right)), 0.0, _WHOLE).all())
 
 
 def _by_curvature(evidence: Evidence, found: Samples, cotangent: Vector) -> Iterator[str]:
@@ -73,6 +95,8 @@ def _by_curvature(evidence: Evidence, found: Samples, cotangent: Vector) -> Iter
     if not one or not (np.abs(right / one - 1.0) < _WHOLE).all():
         return
     counts = wrong / one
+    if not _has_the_share_of_one(evidence, found, cotangent, counts):
+        return
     if (np.abs(counts - np.rint(counts)) < _WHOLE).all() and (np.rint(counts) >= 2).all():
         told = ", ".join(str(int(k)) for k in np.unique(np.rint(counts))[:4])
         yield f"wrong elements bend the output {told} times as much as right ones: they are read so often: {_ADVICE}"

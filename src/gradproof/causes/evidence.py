@@ -61,8 +61,10 @@ class Evidence:
         self._along: dict[bytes, tuple[Vector, Vector]] = {}
         self.is_small = investigation.screened is not None
         self.step = self.stencil.step
+        self._truncation: Vector | None = None
         if investigation.screened is not None:
-            screened, self.step = investigation.screened
+            screened, self.step = investigation.screened.values, investigation.screened.step
+            self._truncation = investigation.screened.truncation
             for column in range(input_.start, input_.stop):
                 self._columns[column] = screened[output.slice, column], np.full(output.size, np.nan)
 
@@ -163,7 +165,10 @@ class Evidence:
     def bar_at(self, cotangent: Vector, columns: Indices) -> Vector:
         """The round-off of the truth at some coordinates."""
         noise = float(np.linalg.norm(cotangent * self.stencil.noise[self.output.slice]))
-        return 8.0 * noise / self.step[columns]
+        bar = 8.0 * noise / self.step[columns]
+        if self._truncation is None:
+            return bar
+        return bar + norm(cotangent * self._truncation[self.output.slice]) / self.stencil.scale[columns]
 
     def along(self, direction: Vector, point: Vector | None = None) -> tuple[Vector, Vector] | None:
         """J u along a direction of the input, with error bars; None where the allowance does not suffice.
@@ -175,6 +180,8 @@ class Evidence:
             value = matrix @ direction
             scale = np.abs(direction) / self.step[self.input.slice]
             noise = self.stencil.noise[self.output.slice] * float(np.linalg.norm(scale))
+            if self._truncation is not None:
+                noise = noise + self._truncation[self.output.slice]
             return value, noise + 1e-9 * (np.abs(matrix) @ np.abs(direction))
         key = direction.tobytes() + (b"" if point is None else point.tobytes())
         if key in self._along:

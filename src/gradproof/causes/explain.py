@@ -11,7 +11,9 @@ from gradproof.causes import duplicates, factors, formulas, nonfinite, regions, 
 from gradproof.causes.arrays import called
 from gradproof.causes.evidence import Allowance, Evidence, RefusedError
 from gradproof.causes.sampling import Samples, sample, samples
+from gradproof.core.capabilities import MovesTogether
 from gradproof.core.cost import BudgetExhausted
+from gradproof.core.failing import evaluations_left
 from gradproof.core.investigation import Investigation
 from gradproof.core.options import Options
 from gradproof.core.precision import DOUBLE
@@ -26,10 +28,11 @@ from gradproof.results.finding import Finding
 _PAIRS, _OTHERS = 3, 3
 # Evaluations that all causes together may take where every entry would take more.
 _MOST = 84
-# Evaluations of a failure in all; and what causes get where more was needed before.
-_IN_ALL, _LEAST = 156, 32
+# What causes get where more was needed before.
+_LEAST = 24
 # Evaluations that sampling leaves for regions, and for derivatives at other points.
 _FOR_REGIONS, _FOR_POINTS = 32, 16
+_TOGETHER = "inputs share memory, so that one is moved with another, which no gradient knows of: check copies of them"
 # How sure a finding's cause is: a named cause, a region alone, what is known besides.
 _CAUSE, _REGION, _KNOWN = 2, 1, 0
 
@@ -79,10 +82,8 @@ def _is_wrong_pair(finding: Finding) -> bool:
 
 def _most(investigation: Investigation, options: Options) -> int:
     """So many that a failure takes at most twice what a step for each input takes, or 150 beyond the probe."""
-    columns = investigation.problem.inputs.size
-    if columns <= options.few_columns and _twin(investigation) is None:
-        return max(0, 2 * (2 * columns + 1) - investigation.cost.evaluations)
-    return max(_LEAST, min(_MOST, _IN_ALL - investigation.cost.evaluations))
+    left = evaluations_left(investigation, options)
+    return left if investigation.problem.inputs.size <= options.few_columns else max(_LEAST, min(_MOST, left))
 
 
 def _with(finding: Finding, cause: Explained) -> Finding:
@@ -148,6 +149,8 @@ def _explained_by(investigation: Investigation, finding: Finding, allowance: All
     output, input_ = (
         _same(worst.output.block, problem.outputs.blocks), _same(worst.input.block, problem.inputs.blocks),
     )  # fmt: skip
+    if problem.capability(MovesTogether) is not None:
+        return Explained(_TOGETHER, _KNOWN)
     evidence = Evidence(investigation, finding.mode, output, input_, allowance)
     if not np.isfinite(worst.analytic):
         return Explained(next(nonfinite.not_finite(evidence), ""), _CAUSE)
@@ -160,7 +163,7 @@ def _explained_by(investigation: Investigation, finding: Finding, allowance: All
         found, cotangent = _telling(evidence)
     if not found.wrong.any():
         return None
-    fits = (factors.conjugate, factors.zero, factors.constant)
+    fits = (factors.conjugate, factors.zero, factors.constant, factors.rounded)
     partial = next((text for fit in fits for text in fit(evidence, found)), "")
     cause = "" if partial else next(_causes(evidence, found, cotangent), "")
     # what reorders everything is not of a region; a sum may lack some outputs only
@@ -187,6 +190,7 @@ def _causes(evidence: Evidence, found: Samples, cotangent: Vector) -> Iterator[s
     yield from formulas.input_for_output(evidence, found, cotangent)
     yield from terms.product_rule(evidence, found, cotangent)
     yield from structure.of_another_point(evidence)
+    yield from structure.transposed_jacobian(evidence)
     yield from duplicates.lost(evidence, found, cotangent)
     for fit in _FITS:
         yield from _for_all(evidence, fit, found, cotangent)

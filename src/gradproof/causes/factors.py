@@ -11,6 +11,9 @@ import numpy as np
 from gradproof.causes.arrays import base_arrays, cotangent_over, reductions, simple_functions
 from gradproof.causes.evidence import Evidence, close
 from gradproof.causes.sampling import Samples, samples
+from gradproof.core.precision import DOUBLE
+from gradproof.core.problem import Mode
+from gradproof.core.rounding import FORMATS, rounded_to
 from gradproof.core.space import Block
 from gradproof.core.types import Flags, Vector
 
@@ -60,6 +63,17 @@ def constant(evidence: Evidence, found: Samples) -> Iterator[str]:
     if tests > 1 or (known and evidence.input.size * evidence.output.size < 4):
         everywhere = "" if not found.right.any() else f" on all {len(wrong)} wrong elements that were sampled"
         yield f"analytic ≈ {factor:.4g} × numeric{everywhere}: {named(factor, evidence)}"
+
+
+def rounded(evidence: Evidence, found: Samples) -> Iterator[str]:
+    """The claim is the truth, rounded to fewer bits than the input has."""
+    bits = None
+    if evidence.mode is Mode.REVERSE and evidence.problem.coarsest_eps <= DOUBLE:
+        bits = rounded_to(evidence.claimed(evidence.cotangents[0]))
+    telling = found.take(found.telling)
+    if bits is not None and close(telling.claim, telling.truth, telling.bar, 2.0**-bits).all():
+        text = f"analytic is numeric rounded to {bits} bits ({FORMATS[bits]})"
+        yield f"{text}: a lower precision inside, or what is returned is of one"
 
 
 def _holds(factor: float, found: Samples) -> bool:
@@ -204,8 +218,8 @@ def _is_scattered(evidence: Evidence, telling: Samples, off: Vector, cotangent: 
 
 
 def by_array(evidence: Evidence, found: Samples, cotangent: Vector) -> Iterator[str]:
-    """A factor that is an array at hand, up to a number."""
-    wrong = found.take(found.wrong & found.telling)
+    """A factor that is an array at hand, up to a number; where it is 1, an element is right."""
+    wrong = found.take(found.telling)
     if len(wrong) < _LEAST + 1 or not np.isfinite(wrong.claim).all() or not (wrong.claim != 0).all():
         return
     with np.errstate(all="ignore"):

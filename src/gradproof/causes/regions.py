@@ -16,6 +16,8 @@ import numpy as np
 from gradproof.causes.arrays import base_arrays
 from gradproof.causes.evidence import Evidence
 from gradproof.causes.sampling import Samples, samples
+from gradproof.core.norm import norm
+from gradproof.core.precision import CLEAR
 from gradproof.core.problem import Mode
 from gradproof.core.types import Flags, Indices, Vector
 
@@ -25,6 +27,8 @@ _AGREES = 1.0
 _CHANCE = 1e-2
 # How often a bound is narrowed.
 _NARROWER = 3
+# Elements inside of a region that are looked at, of many.
+_PICKED = 4
 # What kernels take at a time.
 _TILES = tuple(2**k for k in range(1, 11))
 
@@ -50,16 +54,28 @@ def _agrees_without(evidence: Evidence, inside: Flags) -> bool:
     """Whether claim and truth agree along all elements that are not inside."""
     parts = np.repeat(inside, evidence.input.parts)
     outside = np.where(parts, 0.0, evidence.direction)
-    if evidence.is_small:  # every element is known by itself
-        found = np.isin(evidence.elements(), _wrong_elements(evidence))
-        return not bool((found & ~inside).any())
+    if evidence.is_small:  # every element is known by itself, if it tells anything
+        wrong, right = (np.isin(evidence.elements(), each) for each in _known_elements(evidence))
+        return not bool((wrong & ~inside).any()) and bool(right[~inside].any()) and not _hides(evidence, inside | right)
     off = evidence.residual(outside)
     return off is not None and off <= _AGREES
 
 
-def _wrong_elements(evidence: Evidence) -> Indices:
-    wrong = [each.columns[each.wrong] for each in (samples(evidence, v) for v in evidence.cotangents)]
-    return evidence.problem.inputs.element_of(np.unique(np.concatenate(wrong)))
+def _known_elements(evidence: Evidence) -> tuple[Indices, Indices]:
+    """The elements that are wrong for some cotangent, and those that are right for some."""
+    each = [samples(evidence, cotangent) for cotangent in evidence.cotangents]
+    wrong, right = (
+        np.unique(np.concatenate(columns))
+        for columns in ([one.columns[one.wrong] for one in each], [one.columns[one.right] for one in each])
+    )
+    return evidence.problem.inputs.element_of(wrong), evidence.problem.inputs.element_of(right)
+
+
+def _hides(evidence: Evidence, settled: Flags) -> bool:
+    """Whether an element of which nothing is settled moves the output: so it may be wrong, unseen."""
+    columns = evidence.elements()[~settled]
+    truth = [np.abs(evidence.truth_at(v, columns)) > evidence.bar_at(v, columns) for v in evidence.cotangents]
+    return bool(np.any(truth))
 
 
 def _candidates(evidence: Evidence, found: Samples) -> Iterator[tuple[Flags, Callable[[], str]]]:
@@ -115,43 +131,62 @@ def _along(
 def _told(evidence: Evidence, axis: _Axis, known: tuple[int, int, int, int]) -> str:
     """The region between two indices that are right, narrowed and in words; nothing where it is most of the axis."""
     below, low, high, above = known
-    low, high = _first_wrong(evidence, axis.index, below, low), _last_wrong(evidence, axis.index, high, above)
+    below, low = _first_wrong(evidence, axis.index, below, low)
+    high, above = _last_wrong(evidence, axis.index, high, above)
     size, count = axis.size, high + 1 - low
     where = f"along axis {axis.number} of {evidence.input.label}"
+    if low - below > 1 or above - high > 1:  # there was no room to narrow it further
+        within = _words(below + 1, above, size).removeprefix("at ")
+        return f"all that is wrong lies within {within} {where}" if 2 * (above - below) <= size else ""
     if count == size - 1:
         which = "the last" if low == 0 else "the first"
         return f"only index {size - 1 if low == 0 else 0} of {size} ({which}) {where} is right, of what was sampled"
     if 2 * count > size + 1:
         return ""
     tiles = [tile for tile in _TILES if tile < size and size % tile == count]
+    if not _is_solid(evidence, axis, low, high):
+        return f"all that is wrong lies at {_words(low, high + 1, size).removeprefix('at ')} {where}, among right ones"
     tail = f": a tail left over after tiles of {tiles[-1]}?" if high == size - 1 and tiles else ""
     half = f": the {'second' if low else 'first'} half" if 2 * count == size and (low == 0 or high == size - 1) else ""
     return f"wrong only {_words(low, high + 1, size)} {where}{tail or half}"
 
 
-def _first_wrong(evidence: Evidence, index: Indices, below: int, low: int) -> int:
-    """The lowest wrong index, between one that is right and one that is wrong, by halving."""
+def _is_solid(evidence: Evidence, axis: _Axis, low: int, high: int) -> bool:
+    """Whether elements from a lowest to a highest wrong index are wrong all over, as far as a few of them tell."""
+    if evidence.is_small or high - low < 2:
+        return True
+    inside = evidence.elements()[(axis.index > low) & (axis.index < high)]
+    rng = np.random.default_rng(evidence.investigation.seed + 6)
+    picked = inside[rng.permutation(len(inside))[:_PICKED]]
+    evidence.measure(picked)
+    each = [samples(evidence, cotangent) for cotangent in evidence.cotangents]
+    wrong, right = (
+        np.isin(picked, np.concatenate(known))
+        for known in ([one.columns[one.wrong] for one in each], [one.columns[one.right] for one in each])
+    )
+    return bool((wrong | ~right).all())
+
+
+def _first_wrong(evidence: Evidence, index: Indices, below: int, low: int) -> tuple[int, int]:
+    """The highest right index below the lowest wrong one, and that, by halving; further apart if that has to end."""
     while low - below > 1:
         middle = (low + below) // 2
         off = _off(evidence, (index > below) & (index <= middle))
         if off is None:
-            return low
+            break
         low, below = (middle, below) if off > _AGREES else (low, middle)
-    return low
+    return below, low
 
 
-def _last_wrong(evidence: Evidence, index: Indices, high: int, above: int) -> int:
-    """The highest wrong index, in the same way."""
+def _last_wrong(evidence: Evidence, index: Indices, high: int, above: int) -> tuple[int, int]:
+    """The highest wrong index and the right one above it, in the same way."""
     while above - high > 1:
         middle = (high + above) // 2
         off = _off(evidence, (index >= middle) & (index < above))
         if off is None:
-            return high
-        if off > _AGREES:
-            high = middle
-        else:
-            above = middle
-    return high
+            break
+        high, above = (middle, above) if off > _AGREES else (high, middle)
+    return high, above
 
 
 def _off(evidence: Evidence, inside: Flags) -> float | None:
@@ -160,10 +195,12 @@ def _off(evidence: Evidence, inside: Flags) -> float | None:
 
 def _by_value(evidence: Evidence, found: Samples) -> Iterator[tuple[Flags, Callable[[], str]]]:
     """Beyond a bound of the input, the output or another input."""
-    if int(found.wrong.sum()) < 2 or int(found.right.sum()) < 2 or _is_chance(found, 2):
+    arrays = list(base_arrays(evidence))
+    few = int(found.wrong.sum()) < 2 or int(found.right.sum()) < 2
+    if few or not arrays or _is_chance(found, 2 * len(arrays)):
         return
     inside = found.columns - evidence.input.start
-    for name, array in base_arrays(evidence):
+    for name, array in arrays:
         bad, good = array[inside[found.wrong]], array[inside[found.right]]
         for word, low, high, sign in (("above", good, bad, 1.0), ("below", -good, -bad, -1.0)):
             if low.max() < high.min():
@@ -204,9 +241,19 @@ def of_output(evidence: Evidence) -> str:
         if size < 3 or (off(0, size - size // 2) and off(size - size // 2, size)):
             continue
         low, high = _narrowed(size, off)
-        if high - low < size and off(low, high) and not off(0, low) and not off(high, size):
+        outside = (index < low) | (index >= high)
+        sharp = _is_sharp(evidence, known, ~outside, outside)
+        if high - low < size and off(low, high) and not off(0, low) and not off(high, size) and sharp:
             return f"wrong only {_words(low, high, size)} along axis {axis} of {block.label}"
     return ""
+
+
+def _is_sharp(evidence: Evidence, known: tuple[Vector, Vector], wrong: Flags, others: Flags) -> bool:
+    """Whether the others are known so well that a part of what is wrong would have been seen among them."""
+    value, error = known
+    asked = np.where(wrong, evidence.cotangents[0], 0.0)
+    off = abs(evidence.claimed_sum(asked, evidence.direction) - float(asked @ value))
+    return 8.0 * norm(np.where(others, evidence.cotangents[0] * error, 0.0)) <= CLEAR * off
 
 
 def _is_off(evidence: Evidence, known: tuple[Vector, Vector], index: Indices, low: int, high: int) -> bool:

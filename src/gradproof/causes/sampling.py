@@ -20,11 +20,17 @@ from gradproof.core.types import Flags, Indices, Vector
 # Indices of each axis, by the number of axes; random elements besides.
 _OF_AXIS = {0: (), 1: (14,), 2: (4, 4), 3: (2, 3, 3), 4: (2, 2, 2, 3)}
 _RANDOM = 8
+# An error bar of so much of an error does not hide it.
+_SHARP = 0.25
 
 
 @dataclass(frozen=True, slots=True)
 class Samples:
-    """Sampled coordinates with truth and claim for one cotangent. `telling` are those that are not zero in both."""
+    """Sampled coordinates with truth and claim for one cotangent.
+
+    `telling` are those that are not zero in both, and seen sharply enough: if they were off by as much as those that
+    are wrong, in relation to themselves, they would be wrong too.
+    """
 
     columns: Indices
     truth: Vector
@@ -64,8 +70,16 @@ def samples(evidence: Evidence, cotangent: Vector) -> Samples:
     close = 1e-7 if evidence.problem.coarsest_eps <= DOUBLE else 1e-3
     with np.errstate(invalid="ignore"):
         wrong = ~(np.abs(truth - claim) <= bar + close * np.maximum(np.abs(truth), np.abs(claim)) + 1e-9 * size)
-        telling = (np.abs(truth) > bar + 1e-9 * size) | (np.abs(claim) > bar + 1e-9 * size) | wrong
+        large = np.maximum(np.abs(truth), np.abs(claim))
+        telling = (large > bar + 1e-9 * size) & ~_is_blurred(truth - claim, large, bar, wrong) | wrong
     return Samples(columns, truth, claim, bar, wrong, telling)
+
+
+def _is_blurred(off: Vector, large: Vector, bar: Vector, wrong: Flags) -> Flags:
+    """Where nothing is seen to be wrong only because the error bar is wide."""
+    relative = np.abs(off)[wrong] / large[wrong]
+    relative = relative[np.isfinite(relative)]
+    return bar > _SHARP * float(np.median(relative)) * large if len(relative) else np.zeros(len(off), dtype=np.bool_)
 
 
 def _parts(evidence: Evidence, columns: Indices) -> Indices:

@@ -257,6 +257,26 @@ def _shifted(evidence: Evidence) -> Iterator[str]:
                 )
 
 
+def transposed_jacobian(evidence: Evidence) -> Iterator[str]:
+    """The claim is J v in place of its transpose times v: known for v = u, of which J u was measured."""
+    output, input_, known = evidence.output, evidence.input, evidence.along(evidence.direction)
+    if output.size != input_.size or output.size < 2 or known is None:
+        return
+    value, error = known
+    if not np.isfinite(value).all() or evidence.agrees():
+        return
+    for cotangent in evidence.cotangents:
+        claim, size = evidence.claimed_sum(evidence.direction, cotangent), norm(cotangent * value)
+        allowed = CONFIDENCE * norm(cotangent * error) + SUM * size
+        if not abs(claim - float(cotangent @ value)) <= allowed <= 1e-3 * size:
+            return
+    name = evidence.problem.words.cotangent
+    yield (
+        f"analytic is the transpose of numeric, as the square matrix of {output.label} by {input_.label}: "
+        f"the Jacobian itself, not its transpose, is applied to {name}"
+    )
+
+
 # Evaluations that are kept for the question whether another input is right.
 _FOR_OTHERS = 4
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -84,27 +84,33 @@ def along_axes(evidence: Evidence, found: Samples, cotangent: Vector) -> Iterato
     factors = [("", np.ones(len(inside))), *((name, array[inside]) for name, array in base_arrays(evidence))]
     # what is missing is missing everywhere: one element that is right, or that moves nothing, disproves it
     spoiled = telling.wrong & (np.abs(telling.truth) > telling.bar)
+    # and where the truth itself is so, what is missing is so whatever it comes from
+    truth = replace(lines, missing=telling.truth)
     for name, array in factors:
         if array.any() and spoiled[array != 0].all():
-            yield from (_same_along(name, axes, lines) for axes in _sets(len(places)) if lines.fit((axes, array)))
+            fits = (axes for axes in _sets(len(places)) if lines.fit((axes, array)) and not truth.fit((axes, array)))
+            yield from (_same_along(name, axes, lines) for axes in fits)
     if spoiled.all():
-        yield from _of_two_terms(evidence, lines, inside, factors)
+        yield from _of_two_terms(evidence, (lines, truth), inside, factors)
 
 
 def _of_two_terms(
-    evidence: Evidence, lines: _Lines, inside: Indices, factors: Sequence[tuple[str, Vector]]
+    evidence: Evidence, known: tuple[_Lines, _Lines], inside: Indices, factors: Sequence[tuple[str, Vector]]
 ) -> Iterator[str]:
-    """The same of the sum of two."""
+    """The same of the sum of two, where one of them is not enough."""
+    lines, truth = known
     places = lines.places
     x = evidence.problem.point[evidence.input.slice][inside]
     own = called(evidence.input, "x")
     for axes in _sets(len(places)):
-        if lines.fit((axes, np.ones(len(x))), (axes, x)):
+        one, two = (axes, np.ones(len(x))), (axes, x)
+        if lines.fit(one, two) and not lines.fit(one) and not lines.fit(two) and not truth.fit(one, two):
             term = f"({own} - its mean)·(a sum or a mean along {_named(axes)})"
             yield f"as if the term {term} were missing: numeric - analytic is a·{own} + b there"
     for name, array in factors:
         for first, second in itertools.combinations(range(len(places)), 2):
-            if lines.fit(((first,), array), ((second,), array)):
+            one, two = ((first,), array), ((second,), array)
+            if lines.fit(one, two) and not lines.fit(one) and not lines.fit(two) and not truth.fit(one, two):
                 term = f"{name}·(a sum)" if name else "a sum"
                 yield (
                     f"numeric - analytic is {term} along axis {first} and one along axis {second}: a reduction over "

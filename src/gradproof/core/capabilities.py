@@ -259,6 +259,11 @@ LACKING: dict[type, str] = {
 
 
 @dataclass(frozen=True, slots=True)
+class MovesTogether:
+    """Says that inputs lie in the same memory, so that moving one moves another: its gradient knows nothing of that."""
+
+
+@dataclass(frozen=True, slots=True)
 class FirstNonFinite:
     """Tells which operation of a vjp first returns what is no number; an empty name where that is not known."""
 

@@ -16,16 +16,18 @@ import numpy as np
 
 from gradproof.core.colours import confirmed
 from gradproof.core.investigation import Investigation, basis
+from gradproof.core.jacobians import Screened
+from gradproof.core.judge import Judge
 from gradproof.core.ladder import rungs
 from gradproof.core.options import Options
 from gradproof.core.probe import Survey, draw_direction
 from gradproof.core.problem import Mode, Problem
-from gradproof.core.screened import FINE, Repeated, Surveyed, can_confirm
+from gradproof.core.screened import Repeated, can_confirm
 from gradproof.core.seen import Seen
 from gradproof.core.segments import clear, disputed
 from gradproof.core.status import Status
 from gradproof.core.stencil import Stencil
-from gradproof.core.suspects import Judge, Judged, Suspects
+from gradproof.core.suspects import Judged, Suspects
 from gradproof.core.together import Claim, joined, judge_many
 from gradproof.core.tolerances import Tolerances
 from gradproof.core.types import Matrix
@@ -35,7 +37,7 @@ _CACHE, _LEAST_ROWS = 2**20, 64
 # The part of the memory budget that the Jacobians held at a time may take; the rest is for batches.
 _HELD = 0.75
 # Entries up to which the numerical Jacobian is kept, to be confirmed as a whole and diagnosed.
-_KEPT = 2**22
+KEPT = 2**22
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,35 +60,38 @@ class _Tile:
     settled: bool = False
 
 
-def every_entry(
-    investigation: Investigation,
-    options: Options,
-    modes: tuple[Mode, ...],
-    survey: Survey | None = None,
-    outputs: slice | None = None,
-    largest: Sequence[float] | None = None,
-    *,
-    accused: bool = False,
-) -> EveryEntry:
-    """Every entry of the Jacobian, for each mode. For the certificate, a survey shows whether there are kinks.
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is known before every entry is compared."""
 
-    A run of `outputs` suffices where the others are known to be right, and no tolerance or certificate rests on them.
-    No entry is excused more than `largest` ones of each input are, if that is given. Where a probe has `accused`, steps
-    are far finer than the survey's: what both see alike is no kink nearby. If round-off drowns these, they are as ever.
-    """
+    survey: Survey | None = None
+    """For the certificate: it shows whether there are kinks."""
+    outputs: slice | None = None
+    """A run that suffices, because the others are right; not where a tolerance or a certificate rests on them."""
+    largest: Sequence[float] | None = None
+    """No entry is excused more than entries of this size of each input are."""
+
+
+_NOTHING_KNOWN = Known()
+
+
+def every_entry(
+    investigation: Investigation, options: Options, modes: tuple[Mode, ...], known: Known = _NOTHING_KNOWN
+) -> EveryEntry:
+    """Every entry of the Jacobian, for each mode."""
     problem = investigation.problem
     if not problem.inputs.size or not problem.outputs.size:
         return EveryEntry([], None)
     stencil = Stencil(investigation, options.step)
-    is_fine = accused and _takes_fine_steps(stencil)
     tolerances = Tolerances(stencil, options)
-    tolerances.bound(largest)
+    tolerances.bound(known.largest)
     found: dict[Mode, list[Suspects]] = {mode: [] for mode in modes}
-    height, length = _height(problem, options, keeps_tiles=tolerances.needs_largest), _length(problem, options)
+    height, length = _height(problem, options, keeps_tiles=tolerances.needs_largest), length_of(problem, options)
     investigation.cost.expect(_calls(problem, height, modes))
-    run = slice(0, problem.outputs.size) if outputs is None or tolerances.needs_largest else outputs
+    whole, survey = slice(0, problem.outputs.size), known.survey
+    run = whole if known.outputs is None or tolerances.needs_largest else known.outputs
     kept: list[_Tile] = []
-    is_kept = problem.inputs.size * problem.outputs.size <= _KEPT and run == slice(0, problem.outputs.size)
+    is_kept = problem.inputs.size * problem.outputs.size <= KEPT and run == whole
     for panel in _panels(run, height):
         claimed = investigation.jacobian_rows(panel, length) if Mode.REVERSE in modes else None
         if claimed is not None:
@@ -98,49 +103,26 @@ def every_entry(
                 analytic = _claim(investigation, mode, claimed, tile)
                 if mode is not Mode.REVERSE:
                     tolerances.learn_analytic(analytic, tile.rows, tile.columns)
-                if is_fine and _is_drowned(stencil, tolerances, tile, analytic):
-                    return every_entry(investigation, options, modes, survey, outputs, largest)
                 if not (tile.settled and mode is Mode.REVERSE):
                     found[mode] += _screen(stencil, tolerances, tile, analytic)
                 found[mode] += _straddled(stencil, tolerances, tile, analytic)
     suspects = {mode: _joined(parts, stencil) for mode, parts in found.items() if parts}
     numeric = _whole(problem, kept) if suspects and is_kept else None
     survey = _surveyed(stencil) if survey is None and options.certify else survey
-    judged = [
-        _judged(stencil, tolerances, mode, each, numeric, survey if accused else None)
-        for mode, each in suspects.items()
-    ]
+    judged = [_judged(stencil, tolerances, mode, each, numeric) for mode, each in suspects.items()]
     if Mode.REVERSE in modes and (slopes := disputed(stencil)) is not None:
         judged.append(slopes)
-    investigation.screened = None if numeric is None else (numeric, stencil.step)
-    seen = _seen(tolerances, judged, survey) if survey is not None and options.certify else None
+    investigation.screened = None if numeric is None else Screened(numeric, stencil.step)
+    seen = seen_of(tolerances, judged, survey) if survey is not None and options.certify else None
     return EveryEntry(judged, seen, _drowned(tolerances, problem))
 
 
-def _takes_fine_steps(stencil: Stencil) -> bool:
-    """Screen by fine steps from now on, if one may say enough; whether it may."""
-    if stencil.fixed or not can_confirm(stencil.problem):
-        return False
-    stencil.step = stencil.scale * 2.0**-FINE
-    return True
-
-
-def _judged(
-    stencil: Stencil,
-    tolerances: Tolerances,
-    mode: Mode,
-    suspects: Suspects,
-    numeric: Matrix | None,
-    survey: Survey | None,
-) -> Judged:
+def _judged(stencil: Stencil, tolerances: Tolerances, mode: Mode, suspects: Suspects, numeric: Matrix | None) -> Judged:
     """The suspects of a mode: what another look confirms to be wrong is not measured by a ladder."""
     known = None
     if numeric is not None and not stencil.fixed and can_confirm(stencil.problem):
-        judge = Judge(stencil, tolerances)
-        if survey is not None:
-            known = judge.confirm(mode, suspects, Surveyed(numeric, survey))
-        elif (parts := judge.confirm_worst(mode, suspects, Repeated(numeric, stencil))) is not None:
-            known = joined([part for part in parts if len(part.suspects)])
+        parts = Judge(stencil, tolerances).confirm_worst(mode, suspects, Repeated(numeric, stencil))
+        known = None if parts is None else joined([part for part in parts if len(part.suspects)])
     found = known or judge_many(stencil, tolerances, mode, suspects, _along(stencil.investigation, mode))
     clear(stencil, tolerances, found)
     return found
@@ -197,7 +179,7 @@ def _all_seen(tolerances: Tolerances, tiles: Iterator[_Tile]) -> list[_Tile]:
     return kept
 
 
-def _seen(tolerances: Tolerances, judged: list[Judged], survey: Survey) -> Seen:
+def seen_of(tolerances: Tolerances, judged: list[Judged], survey: Survey) -> Seen:
     """Every entry was compared: nothing can have been missed beyond the tolerance of the largest entry.
 
     Of entries that were measured again, error bars excuse more; at a kink, all between its two sides is excused.
@@ -227,7 +209,7 @@ def _drowned(tolerances: Tolerances, problem: Problem) -> list[str]:
     ]
 
 
-def _length(problem: Problem, options: Options) -> int:
+def length_of(problem: Problem, options: Options) -> int:
     """Rows of an M- or N-wide array handled at a time: few enough to stay in the processor's cache."""
     width = max(problem.inputs.size, problem.outputs.size, 1)
     return max(_LEAST_ROWS, min(_CACHE, options.memory // 32) // (8 * width))
@@ -284,13 +266,11 @@ def _straddled(stencil: Stencil, tolerances: Tolerances, tile: _Tile, analytic: 
     return [suspects] if len(suspects) else []
 
 
-def _is_drowned(stencil: Stencil, tolerances: Tolerances, tile: _Tile, analytic: Matrix) -> bool:
-    """Whether some output may seem not to move, as is claimed, only because a fine step is lost in its round-off."""
-    if tolerances.one_step_is_sharp:
-        return False
-    rows, columns = tile.rows, tile.columns
-    blurred = np.multiply.outer(*stencil.floor(rows, columns)) > tolerances.excused(rows, columns)
-    return bool((blurred & (tile.numeric == 0) & (analytic == 0)).any())
+def suspects_of(stencil: Stencil, tolerances: Tolerances, numeric: Matrix, analytic: Matrix) -> Suspects | None:
+    """Those of all entries that do not agree at first sight; None: all do."""
+    problem = stencil.problem
+    tile = _Tile(slice(0, problem.outputs.size), slice(0, problem.inputs.size), numeric)
+    return next(iter(_screen(stencil, tolerances, tile, analytic)), None)
 
 
 def _screen(stencil: Stencil, tolerances: Tolerances, tile: _Tile, analytic: Matrix) -> list[Suspects]:

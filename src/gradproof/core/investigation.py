@@ -28,6 +28,7 @@ from gradproof.core.capabilities import (
 )
 from gradproof.core.cost import Cost
 from gradproof.core.draws import random_probe as random_probe
+from gradproof.core.jacobians import Screened
 from gradproof.core.precision import NEARBY, reordered
 from gradproof.core.problem import Mode, Problem
 from gradproof.core.types import Indices, Matrix, Vector
@@ -65,8 +66,8 @@ class Investigation:
         self._pushforward: Vector | None = None
         self.rows: Matrix | None = None
         """The whole Jacobian by reverse mode, once it was asked for row by row."""
-        self.screened: tuple[Matrix, Vector] | None = None
-        """The numerical Jacobian by one step for each input, once something in it was suspect; and the steps."""
+        self.screened: Screened | None = None
+        """The numerical Jacobian by one step for each input, once something in it was suspect."""
         self.gradients: Gradients | None = None
         """What the last plain vjp returned, where the backend can show it."""
         self.first_question: tuple[Vector, Vector] | None = None

@@ -10,11 +10,12 @@ from collections.abc import Callable
 
 import numpy as np
 
+from gradproof.core.judge import Judge
 from gradproof.core.ledger import Ledger
 from gradproof.core.precision import BEND
 from gradproof.core.probe import Accused, MiddleSurvey, SideSurvey, Survey, on_kinks
 from gradproof.core.problem import Mode
-from gradproof.core.suspects import Judge, Judged, Suspects
+from gradproof.core.suspects import Judged, Suspects
 from gradproof.core.types import Flags
 
 # Coordinates looked at for a kink to show.

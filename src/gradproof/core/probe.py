@@ -137,6 +137,11 @@ class Survey:
             apart[where] = np.nanmax(bend, initial=0.0) / np.abs(self.direction[where])
         return apart
 
+    @property
+    def curvature(self) -> Vector:
+        """How large the second derivative of each output along the direction is, as far as the finest rung tells."""
+        return np.abs(self._bends[-1]) * 2.0 ** self._rungs[-1]
+
     def enter(self, made: Probe) -> None:
         """Write into the ledger what a question that did not accuse has shown.
 

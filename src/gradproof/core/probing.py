@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from gradproof.core.accusation import UNFOUNDED, Accusation, Outcome
-from gradproof.core.entries import every_entry
+from gradproof.core.entries import Known, every_entry
 from gradproof.core.hidden import doubts, hidden_outputs, seen, sees_factor, unseen_blocks
 from gradproof.core.investigation import Investigation, basis
 from gradproof.core.ledger import Ledger
@@ -70,7 +70,7 @@ class Prober:
         ledger.is_settled = not unseen
         if unseen and ledger.is_affordable:  # the last resort
             outputs = hidden_outputs(ledger, unseen)
-            compared = every_entry(ledger.investigation, ledger.options, (Mode.REVERSE,), ledger.survey, outputs)
+            compared = every_entry(ledger.investigation, ledger.options, (Mode.REVERSE,), Known(ledger.survey, outputs))
             yield Outcome(compared.judged, compared.unseen, compared.seen)
         else:
             yield Outcome(ledger.sample, doubts(ledger, unseen), seen(ledger) if ledger.options.certify else None)

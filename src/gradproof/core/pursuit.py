@@ -13,10 +13,12 @@ from collections.abc import Iterator
 import numpy as np
 
 from gradproof.core.accusation import CLEARLY, Accusation, Outcome, unexplained
+from gradproof.core.accused import Against, accused_entries
 from gradproof.core.agreement import is_linear
 from gradproof.core.decoding import Answer, Decoder, Window
-from gradproof.core.entries import every_entry
+from gradproof.core.entries import Known, every_entry
 from gradproof.core.hidden import doubts, largest_entries, seen, unseen_blocks
+from gradproof.core.judge import Judge, Witness
 from gradproof.core.ledger import Ledger
 from gradproof.core.locate import halve, worst_columns
 from gradproof.core.norm import norm, products
@@ -24,9 +26,10 @@ from gradproof.core.precision import CONFIDENCE, INNER_PRODUCT_ROUND_OFF
 from gradproof.core.probe import Accused, Probe, SideSurvey, Survey, probe
 from gradproof.core.problem import Mode
 from gradproof.core.questioning import FEW_OF, FINEST, Questioning
+from gradproof.core.rounding import rounded_to
 from gradproof.core.segments import clear
 from gradproof.core.status import Status
-from gradproof.core.suspects import Judge, Judged, Suspects, Witness
+from gradproof.core.suspects import Judged, Suspects
 from gradproof.core.types import Indices, Vector
 
 # How often what a probe accuses is asked again, though the entries turn out to be right: once with the shortest steps,
@@ -63,11 +66,12 @@ class Pursuit:
         if not ledger.is_small:
             ledger.tolerances.bound(largest)
             found = self._locate(self._survey, self._made, 0 if ledger.is_affordable else _ROUNDS)
-            if not ledger.is_affordable or any((each.status == Status.WRONG.rank).any() for each in found.judged):
+            wrong = any((each.status == Status.WRONG.rank).any() for each in found.judged)
+            if not ledger.is_affordable or wrong or self._is_rounding(self._made):
                 return found
-        compared = every_entry(
-            ledger.investigation, ledger.options, (Mode.REVERSE,), ledger.survey, largest=largest, accused=True
-        )
+        known, against = Known(ledger.survey, largest=largest), Against.probe(ledger.survey, self._made)
+        compared = accused_entries(ledger.investigation, ledger.options, against, known)
+        compared = compared or every_entry(ledger.investigation, ledger.options, (Mode.REVERSE,), known)
         nonlinear = not compared.judged and self._is_nonlinear()
         return Outcome(compared.judged, [], compared.seen, nonlinear=nonlinear)
 
@@ -96,6 +100,17 @@ class Pursuit:
         ledger = self._ledger
         relative = float(ledger.tolerances.rtol.min()) * norm(ledger.answer(made) * self._survey.direction)
         return bool(abs(made.residual) <= ledger.tolerable_sum(relative, norm(made.cotangent)))
+
+    def _is_rounding(self, made: Probe) -> bool:
+        """Whether a residual is that of answers which are rounded to fewer bits, though to enough for every entry.
+
+        That is for `linearity` to report: there is no wrong entry to be found.
+        """
+        ledger, answer = self._ledger, self._ledger.answer(made)
+        bits = rounded_to(answer) if ledger.precise else None
+        if bits is None or 2.0**-bits > float(ledger.tolerances.rtol.min()):
+            return False
+        return abs(made.residual) <= made.threshold + CONFIDENCE * 2.0**-bits * norm(answer * self._survey.direction)
 
     def _locate(self, survey: Survey, made: Probe, rounds: int) -> Outcome:
         """The worst entries, by halving first the outputs, then the inputs."""

@@ -9,10 +9,12 @@ from dataclasses import replace
 import numpy as np
 
 from gradproof.core.accusation import CLEARLY, Accusation, Outcome, unexplained
+from gradproof.core.accused import Against, accused_entries
 from gradproof.core.agreement import is_linear
-from gradproof.core.entries import every_entry
+from gradproof.core.entries import Known, every_entry
 from gradproof.core.hidden import excused, largest_entries
 from gradproof.core.investigation import basis
+from gradproof.core.judge import Judge
 from gradproof.core.ledger import Ledger
 from gradproof.core.locate import worst_columns
 from gradproof.core.norm import norm, products
@@ -28,7 +30,7 @@ from gradproof.core.precision import (
 from gradproof.core.problem import Mode
 from gradproof.core.seen import Seen
 from gradproof.core.status import Status
-from gradproof.core.suspects import Judge, Judged, Suspects
+from gradproof.core.suspects import Judged, Suspects
 from gradproof.core.types import Flags, Indices, Vector
 
 # What a sum of entries may have lost by chance of the largest among them, as a factor.
@@ -99,9 +101,18 @@ class Push:
             return alike
         found = None if ledger.is_small else self._located()
         if ledger.is_affordable and (found is None or not (found.judged[0].status == Status.WRONG.rank).any()):
-            compared = every_entry(ledger.investigation, ledger.options, (Mode.FORWARD,), self._survey, accused=True)
+            compared = accused_entries(ledger.investigation, ledger.options, self._against(), Known(self._survey))
+            compared = compared or every_entry(
+                ledger.investigation, ledger.options, (Mode.FORWARD,), Known(self._survey)
+            )
             return Outcome(compared.judged, [], compared.seen, nonlinear=not compared.judged and not self._is_linear())
         return found or Outcome([], ["the numerical error is too large for the tolerance"], self.seen())
+
+    def _against(self) -> Against:
+        with np.errstate(all="ignore"):
+            clarity = np.abs(self._survey.value - self._pushed) / self._ledger.stencil.noise
+        clarity = np.where(self._survey.bent, 0.0, np.nan_to_num(clarity, nan=math.inf))
+        return Against(Mode.FORWARD, self._survey, float(clarity.max(initial=0.0)))
 
     def _as_in_reverse(self) -> Outcome | None:
         """The entries that are wrong in reverse mode, where forward mode has them wrong too: nothing is measured again.

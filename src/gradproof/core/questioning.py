@@ -119,7 +119,8 @@ class Questioning:
         finer = [rung for rung in ledger.rungs.finer if rung > survey.finest][:2]
         if not finer or not ledger.precise or not math.isfinite(made.threshold):
             return made
-        if ledger.is_small and abs(made.residual) > CLEARLY * made.threshold and not survey.bent.any():
+        bent = bool((survey.bent & (made.cotangent != 0)).any())
+        if ledger.is_small and abs(made.residual) > CLEARLY * made.threshold and not bent:
             return made  # every entry is compared next, by steps of its own
         before = survey.value, survey.error
         try:

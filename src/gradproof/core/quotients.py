@@ -17,7 +17,7 @@ from gradproof.core.precision import DOUBLE, EVALUATION_ROUND_OFF, HALF_OR_LESS,
 from gradproof.core.problem import OutputChangedError, Problem
 from gradproof.core.space import alike
 from gradproof.core.types import Flags, Indices, Matrix, Vector
-from gradproof.core.visited import Visited
+from gradproof.core.visited import FEW, Visited
 
 # Points of more coordinates than this are made one at a time: blocks of memory of one size leave no gaps.
 _LONG = 2**17
@@ -74,6 +74,20 @@ class Quotients:
         self._round(rows, columns)
         values = self.attempt(rows, columns)
         return (values[:count] - values[count:]) / stepped(above - below, 2.0 * step)[:, None]
+
+    def screen_ahead(self, columns: slice) -> Matrix:
+        """The same by one evaluation per column, from the point on. Of few outputs, it is known from then on."""
+        count, step, outputs = columns.stop - columns.start, self.step[columns], self.problem.outputs.size
+        if outputs <= FEW:
+            index: Indices = np.arange(columns.start, columns.stop, dtype=np.intp)
+            values, reached = self.moved(index, step, np.arange(outputs, dtype=np.intp))
+            return (values - self.problem.value) / stepped(reached - self.problem.point[columns], step)[:, None]
+        rows = np.empty((count, count))
+        rows[:] = here = self.problem.point[columns]
+        ahead = rows.reshape(-1)[:: count + 1]
+        ahead += step
+        self._round(rows, columns)
+        return (self.attempt(rows, columns) - self.problem.value) / stepped(ahead - here, step)[:, None]
 
     def along(self, direction: Vector, rung: int) -> tuple[Vector, Vector]:
         """The central difference along a direction with step 2**-rung, and how far the two sides bend: second/step."""

@@ -23,7 +23,7 @@ from gradproof.core.types import Indices, Matrix
 
 FINE = 25
 """The rung of a fine step, which sees kinks that lie nearer than any step of a survey or of screening."""
-# How many times its fine step's slope a bend may be before it is taken for a kink.
+# The part of a slope that the two steps may differ by before that is taken for a kink.
 _BENT = 1e-3
 
 
@@ -46,11 +46,13 @@ class Surveyed:
 
     values: Matrix
     survey: Survey
+    stencil: Stencil
+    """With the steps that the values come from."""
 
     def estimate(self, columns: Indices, outputs: Indices) -> Estimate:
         """The error bar of an entry is what its row and the survey differ by."""
-        survey, stencil = self.survey, self.survey.stencil
-        fine = 2.0**-FINE * stencil.scale[columns]
+        survey, stencil = self.survey, self.stencil
+        fine = stencil.step[columns]
         with np.errstate(all="ignore"):
             off = np.abs(self.values[outputs] @ survey.direction - survey.value[outputs])
             row_bar = off + CONFIDENCE * survey.error[outputs]
@@ -68,15 +70,19 @@ class Repeated:
     stencil: Stencil
 
     def estimate(self, columns: Indices, outputs: Indices) -> Estimate:
-        """The error bar of an entry is what the two steps differ by."""
+        """The error bar of an entry is what the two steps differ by.
+
+        The finer one goes to one side only. At a kink it differs from the other, which goes to both: then nothing is
+        confirmed.
+        """
         stencil, first = self.stencil, self.values[np.ix_(outputs, columns)].T
         before = stencil.investigation.cost.evaluations
-        slopes, bends, step = stencil.finely(columns, FINE, outputs)
+        slopes, step = stencil.finely(columns, FINE, outputs)
         with np.errstate(all="ignore"):
             floor = stencil.noise[outputs][None, :] / step[:, None]
-            error = np.abs(slopes - first) + 2.0 * floor
-            # at a kink the two sides differ by as much as the slope itself, however fine the step
-            error[bends > 8.0 * floor + _BENT * np.maximum(np.abs(slopes), np.abs(bends).max(initial=0.0))] = np.inf
+            apart = np.abs(slopes - first)
+            error = apart + 2.0 * floor
+            error[apart > 8.0 * floor + _BENT * np.abs(first).max(initial=0.0)] = np.inf
         spent = stencil.investigation.cost.evaluations - before
         return Estimate(first, _believed(stencil, columns, error), spent)
 

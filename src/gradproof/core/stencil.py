@@ -28,7 +28,6 @@ from gradproof.core.ladder import (
     relative_steps,
     rungs,
     settle,
-    stepped,
 )
 from gradproof.core.precision import BEND, DOUBLE, OWN_SIZE, ROUGH, SHORTEST, UNLIKE_ROUND_OFF
 from gradproof.core.quotients import Quotients
@@ -202,14 +201,10 @@ class Stencil(Quotients):
         scale[columns[short]] = length[short]
         return replace(climb, scale=scale), missing[short]
 
-    def finely(self, columns: Indices, rung: int, outputs: Indices) -> tuple[Matrix, Matrix, Vector]:
-        """The slopes along some columns by one step on a rung, how far the two sides differ in slope, and the steps."""
-        step, count = 2.0**-rung * self.scale[columns], len(columns)
-        values, reached = self.moved(np.concatenate([columns, columns]), np.concatenate([step, -step]), outputs)
-        with np.errstate(all="ignore"):
-            width = stepped(reached[:count] - reached[count:], 2.0 * step)[:, None]
-            bends = np.abs(values[:count] + values[count:] - 2.0 * self.problem.value[outputs]) / (0.5 * width)
-            return (values[:count] - values[count:]) / width, bends, step
+    def finely(self, columns: Indices, rung: int, outputs: Indices) -> tuple[Matrix, Vector]:
+        """The slopes along some columns by one step on a rung, from the point on; and the steps."""
+        step = 2.0**-rung * self.scale[columns]
+        return self._one_sided(columns, step, outputs), step
 
     def slope(self, column: int, output: int, size: float) -> float:
         """One entry by one central difference, with a step of this size in units of the coordinate's scale."""

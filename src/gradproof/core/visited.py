@@ -16,8 +16,10 @@ from gradproof.core.types import Indices, Matrix, Vector
 Evaluate = Callable[[Indices, Vector], tuple[Matrix, Vector]]
 """The values of the outputs in question, one row for each coordinate that is moved, and where that came to lie."""
 
-# Outputs that are remembered of one point, and points.
-_FEW, _MOST = 16, 4096
+FEW = 16
+"""Outputs that are remembered of one point."""
+# Points that are.
+_MOST = 4096
 
 
 class Visited:
@@ -28,7 +30,7 @@ class Visited:
 
     def look(self, index: Indices, step: Vector, outputs: slice | Indices, evaluate: Evaluate) -> tuple[Matrix, Vector]:
         """What `evaluate` gives for these coordinates and steps; only what is not known yet is evaluated."""
-        if isinstance(outputs, slice) or len(outputs) > _FEW:
+        if isinstance(outputs, slice) or len(outputs) > FEW:
             return evaluate(index, step)
         wanted = tuple(outputs.tolist())
         keys = list(zip(index.tolist(), step.tolist(), strict=True))

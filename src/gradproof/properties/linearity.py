@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 
 from gradproof.core.agreement import close, is_sum, largest_of, worst_difference
 from gradproof.core.investigation import Investigation
 from gradproof.core.options import Options
-from gradproof.core.precision import ENTRY_ROUND_OFF, least_spacing
-from gradproof.core.problem import Mode
+from gradproof.core.precision import DOUBLE, ENTRY_ROUND_OFF, least_spacing
+from gradproof.core.problem import Mode, Problem
+from gradproof.core.rounding import FORMATS, rounded_to
 from gradproof.core.space import Space
 from gradproof.core.status import Status
 from gradproof.core.types import Vector
@@ -23,6 +25,8 @@ from gradproof.results.finding import Finding
 
 # Noise in a vjp may be this much larger than it was seen to be.
 _NOISE = 32.0
+# Roundings that may add up in a law, where what a rule gives is rounded.
+_ROUNDINGS = 4.0
 
 
 def linearity(investigation: Investigation, options: Options) -> Iterator[Finding]:
@@ -58,7 +62,7 @@ def _take_apart(investigation: Investigation, options: Options) -> Iterator[Find
             want = factor * first
         if not close(want, got, problem, abs(factor) * slack + least):
             law = f"{factor:g} times {words.cotangent} must give {factor:g} times the gradient"
-            yield _broken(problem.inputs, want, got, law, words)
+            yield _broken(problem, _Law(law, want, got), first)
             return
     c = constant(investigation)
     slack = 2.0 * slack + zero_gradient(investigation, c)
@@ -67,7 +71,7 @@ def _take_apart(investigation: Investigation, options: Options) -> Iterator[Find
         want = first + other
     if not is_sum(got, want, max(largest_of(first), largest_of(other)), problem, slack):
         law = f"the sum of two values of {words.cotangent} must give the sum of the gradients"
-        yield _broken(problem.inputs, want, got, law, words)
+        yield _broken(problem, _Law(law, want, got), first)
     elif investigation.rows is not None:
         yield from _against_rows(investigation, RowSum(v, investigation.rows, investigation, options), first)
 
@@ -77,7 +81,7 @@ def _against_rows(investigation: Investigation, sum_: RowSum, gradient: Vector) 
     if not sum_.equals(gradient, 1.0):
         problem, words = investigation.problem, investigation.problem.words
         law = f"many elements of {words.cotangent} together must give the sum of what each gives by itself"
-        yield _broken(problem.inputs, sum_.expected, gradient, law, words)
+        yield _broken(problem, _Law(law, sum_.expected, gradient), gradient)
 
 
 def _pushforward(investigation: Investigation, options: Options) -> Iterator[Finding]:
@@ -96,7 +100,7 @@ def _pushforward(investigation: Investigation, options: Options) -> Iterator[Fin
         yield changing(problem.outputs, changes[0], options, words)
     else:
         law = f"{-large:g} times {words.tangent} must give {-large:g} times the tangent of the output"
-        yield _broken(problem.outputs, want, got, law, words)
+        yield _broken(problem, _Law(law, want, got, Mode.FORWARD), pushed)
 
 
 def _not_zero(inputs: Space, gradient: Vector, words: Words) -> Finding:
@@ -119,14 +123,29 @@ def _not_zero(inputs: Space, gradient: Vector, words: Words) -> Finding:
     )
 
 
-def _broken(space: Space, want: Vector, got: Vector, law: str, words: Words) -> Finding:
+class _Law(NamedTuple):
+    """What must be the same, and is not; in words."""
+
+    said: str
+    want: Vector
+    got: Vector
+    mode: Mode = Mode.REVERSE
+
+
+def _broken(problem: Problem, law: _Law, plain: Vector) -> Finding:
+    """The finding of a broken law. `plain` is what the rule gives for a probe of ordinary size."""
+    want, got, reverse, words = law.want, law.got, law.mode is Mode.REVERSE, problem.words
     worst = worst_difference(want, got)
-    place = space.place(worst)
-    reverse = place.block.kind != "output"
+    place = (problem.inputs if reverse else problem.outputs).place(worst)
+    rule, probe, bits = words.rule(reverse), words.probe(reverse), _rounded(problem, law, plain)
+    said, hint = f"{rule} is not linear in {probe}", words.nonlinear.format(probe=probe)
+    if bits:
+        said = f"what {rule} gives is rounded to {bits} bits ({FORMATS[bits]})"
+        hint = f"compute in the precision of the inputs: a cast to {FORMATS[bits]} is on the way"
     return Finding(
         property="linearity",
         kind="law",
-        mode=Mode.REVERSE if reverse else Mode.FORWARD,
+        mode=law.mode,
         status=Status.WRONG,
         input=place.block.key if reverse else None,
         input_element=place.element if reverse else None,
@@ -134,9 +153,15 @@ def _broken(space: Space, want: Vector, got: Vector, law: str, words: Words) -> 
         output_element=None if reverse else place.element,
         analytic=float(got[worst]),
         numeric=float(want[worst]),
-        headline=(
-            f"{words.rule(reverse)} is not linear in {words.probe(reverse)}: {law}, "
-            f"but for {place} that is {got[worst]:.9g} instead of {want[worst]:.9g}."
-        ),
-        hint=words.nonlinear.format(probe=words.probe(reverse)),
+        headline=(f"{said}: {law.said}, but for {place} that is {got[worst]:.9g} instead of {want[worst]:.9g}."),
+        hint=hint,
     )
+
+
+def _rounded(problem: Problem, law: _Law, plain: Vector) -> int:
+    """The bits that a rule rounds to, where these are fewer than the dtype has and explain the difference."""
+    bits = rounded_to(plain) if problem.coarsest_eps <= DOUBLE else None
+    if bits is None or not np.isfinite(law.want).all():
+        return 0
+    slack = _ROUNDINGS * (2.0**-bits * float(np.abs(law.want).max()) + least_spacing(2.0 ** (1 - bits)))
+    return bits if float(np.abs(law.got - law.want).max()) <= slack else 0

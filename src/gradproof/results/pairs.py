@@ -11,6 +11,9 @@ from gradproof.core.status import Status
 from gradproof.results.certificate import About, Certificate
 from gradproof.results.finding import Finding
 
+_INSTEAD = {Status.INCONCLUSIVE: " not judged", Status.KINK: " at kinks"}
+"""What is counted of a pair in which nothing is wrong."""
+
 
 @dataclass(frozen=True, slots=True)
 class Pair:
@@ -32,10 +35,18 @@ class Pair:
 
     @property
     def count(self) -> str:
-        """How many entries are wrong, in words."""
+        """How many entries are wrong, in words; of a pair with none, how many were not judged or lie at kinks."""
         if self.status is None:
             return ""
-        return f"{'at least ' if self.located else ''}{self.wrong} of {self.total}"
+        counted = f"{'at least ' if self.located else ''}{self.wrong} of {self.total}"
+        return f"{counted}{_INSTEAD.get(self.status, '')}"
+
+    @property
+    def count_alone(self) -> str:
+        """The same without the number of all entries, for a table that has it in a column of its own."""
+        if self.status is None:
+            return ""
+        return f"{'≥ ' if self.located else ''}{self.wrong}{_INSTEAD.get(self.status, '')}"
 
     @property
     def excess(self) -> float | None:

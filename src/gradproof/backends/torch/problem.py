@@ -34,6 +34,7 @@ from gradproof.core.capabilities import (
     Inspection,
     MemoryLayouts,
     MemoryWatch,
+    MovesTogether,
     Omission,
     Pairing,
     Stateless,
@@ -147,6 +148,8 @@ def _assemble(
             further = {**further, Twin: Twin(_Once(find))}
     if not (reverse.graph.hand_written or reverse.graph.anew):
         further = {**further, Stateless: Stateless()}
+    if point.moves_together:
+        further = {**further, MovesTogether: MovesTogether()}
     # what is compared with neighbours must be computed as they are
     if wide is not None:
         value = wide.value

@@ -32,7 +32,7 @@ def why_no_tangents(investigation: Investigation, forward: Forward) -> str:
     operators = _Operators()
     with operators if forward.has_hand_written else nullcontext():
         error = _failure(investigation)
-    if error is not None and not forward.primals_need_grad:
+    if error is not None and not isinstance(error, NotImplementedError) and not forward.primals_need_grad:
         forward.primals_need_grad = True  # the function may take gradients itself
         error = _failure(investigation)
         forward.primals_need_grad = error is None
