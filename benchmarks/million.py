@@ -159,7 +159,7 @@ def locate(function: Callable[[torch.Tensor], torch.Tensor], n: int, error: floa
         and 0 < entry.error < abs(error)
         and len(report.exhibits) == 1
         and len(report.exhibits[0].ladder) >= 3
-        and "<svg" in drawn(report)
+        and "<figure" in drawn(report)
     )
     right = report.verdict is gradproof.Verdict.FAIL and named == [((place[0],), (place[1],))]
     return Location(report.cost.evaluations, report.cost.vjps, report.cost.seconds, right, complete)

@@ -10,6 +10,7 @@ import numpy as np
 from gradproof.causes import duplicates, factors, formulas, nonfinite, regions, structure, terms
 from gradproof.causes.arrays import called
 from gradproof.causes.evidence import Allowance, Evidence, RefusedError
+from gradproof.causes.lone import lone_entry
 from gradproof.causes.sampling import Samples, sample, samples
 from gradproof.core.capabilities import MovesTogether
 from gradproof.core.cost import BudgetExhausted
@@ -151,6 +152,8 @@ def _explained_by(investigation: Investigation, finding: Finding, allowance: All
     )  # fmt: skip
     if problem.capability(MovesTogether) is not None:
         return Explained(_TOGETHER, _KNOWN)
+    if finding.lone:
+        return Explained(lone_entry(worst), _REGION)
     evidence = Evidence(investigation, finding.mode, output, input_, allowance)
     if not np.isfinite(worst.analytic):
         return Explained(next(nonfinite.not_finite(evidence), ""), _CAUSE)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
@@ -130,6 +131,7 @@ class Pursuit:
                 break
         judge = Judge(ledger.stencil, ledger.tolerances)
         judged = judge.judge(Mode.REVERSE, Suspects.accused(found), located=True, witness=_witness(alone), most=most)
+        judged = replace(judged, lone=len(outputs) == 1 and _is_lone(judged, alone))
         clear(ledger.stencil, ledger.tolerances, judged)
         # where no tolerance was given, the certificate knows of none that many small deviations might add up to
         doubt = unexplained(judged, tolerable=ledger.explicit and self._is_tolerable(made))
@@ -213,6 +215,15 @@ def _difference(survey: Survey, output: int, row: Vector, column: int) -> tuple[
     round_off = INNER_PRODUCT_ROUND_OFF * survey.stencil.problem.coarsest_eps * size
     bar = CONFIDENCE * float(survey.error[output]) + round_off
     return (float(survey.value[output]) - claimed) / step, bar / abs(step)
+
+
+def _is_lone(judged: Judged, alone: dict[tuple[int, int], tuple[float, float]]) -> bool:
+    """Whether the only entry is off by what its output differs by."""
+    suspects = judged.suspects
+    if len(suspects) != 1 or len(alone) != 1:
+        return False
+    ((off, bar),) = alone.values()
+    return abs(float(suspects.numeric[0] - suspects.analytic[0]) - off) <= bar + float(judged.error[0])
 
 
 def _witness(alone: dict[tuple[int, int], tuple[float, float]]) -> Witness:

@@ -64,6 +64,8 @@ class Judged:
     """For suspects at a kink or a jump, by their number: the derivatives of the two sides."""
     located: bool = False
     """Whether these are only the entries that a search came upon: there may be more."""
+    lone: bool = False
+    """Whether there is one entry, which explains all that the probe saw."""
 
     def take(self, which: Indices) -> Judged:
         """Some of them."""

@@ -251,6 +251,7 @@ def _finding(entries: tuple[Entry, ...], judged: Judged, wrong: int, headline: s
         wrong=wrong,
         total=total,
         located=judged.located,
+        lone=judged.lone,
     ).at(worst)
 
 

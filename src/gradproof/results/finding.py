@@ -58,8 +58,8 @@ class Finding:
     `headline` says it in a sentence or two; `kind` tells findings of one property apart (the law that is broken, the
     aspect that differs). `input` and `output` are the numbers of arguments and outputs, or the name of a parameter;
     `input_element` and `output_element` the worst entry's place. `entries` lists the worst ones; `wrong` of `total`
-    says how many there are, or how many a search came upon (`located`): then there may be more. `cause` is an exception
-    of the user's code.
+    says how many there are, or how many a search came upon (`located`): then there may be more, unless the one entry
+    explains all that was seen (`lone`). `cause` is an exception of the user's code.
     """
 
     property: str
@@ -80,6 +80,7 @@ class Finding:
     wrong: int = 0
     total: int = 0
     located: bool = False
+    lone: bool = False
     spots: Spots | None = field(default=None, repr=False)
     """Where all its entries are, in a check that makes a report."""
     cause: Exception | None = None
