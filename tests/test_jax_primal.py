@@ -10,6 +10,7 @@ jax = pytest.importorskip("jax")
 import jax.numpy as jnp  # noqa: E402
 
 import gradproof  # noqa: E402
+from gradproof.backends.jax.maps import LONG  # noqa: E402
 from gradproof.core.problem import Mode  # noqa: E402
 from gradproof.jax import check_grads  # noqa: E402
 from gradproof.results.report import Verdict  # noqa: E402
@@ -40,6 +41,17 @@ def test_a_value_of_its_own_is_named(rule: Any, mode: Mode) -> None:
     assert mode in found
     assert found[mode].output_element == (2,)
     assert "returns another value: output 0, element [2]" in found[mode].headline
+
+
+@RULES
+def test_a_value_of_its_own_is_named_among_many(rule: Any, mode: Mode) -> None:
+    """Of long outputs, the values are asked for once."""
+    n = LONG + 3
+    report = gradproof.check(
+        rule(jnp.ones(n).at[n - 2].set(2.0)), jnp.linspace(0.5, 1.5, n), modes=str(mode).split()[0]
+    )
+    found = [f for f in report.findings if f.property == "primal"]
+    assert [f.output_element for f in found] == [(n - 2,)], str(report)
 
 
 @RULES

@@ -17,6 +17,8 @@ from gradproof.core.types import Matrix, Vector
 LEAST_EVALUATIONS, LEAST_PRODUCTS = 512, 256
 """From how many evaluations, and from how many vjps or jvps on, a batch is started: it must be compiled first, in the
 time of about this many plain calls (measured with sin of ten numbers)."""
+LONG = 2**16
+"""Outputs of so many numbers take longer to compute a few times than a further function takes to compile."""
 
 
 class Map:
@@ -64,19 +66,24 @@ class Map:
 
         return Elsewhere(vjp, jvp)
 
-    def inspection(self, value: Vector) -> Inspection:
-        """Both derivatives, with the form of what they return; and the values beside them, to compare with this one."""
+    def inspection(self, value: Vector, *, has_rules: bool) -> Inspection:
+        """Both derivatives, with the form of what they return; and where there are rules, the values beside them.
 
-        def beside(derived: Derived) -> Callable[[], Values] | None:
-            return (lambda: (value, self.outputs.read(derived.values))) if derived.values else None
+        These are compared with the value of the function. They are asked for with every product, since that is one
+        compiled function; where outputs are long, with the first one only, since they must be computed.
+        """
+        always = has_rules and self.outputs.space.size < LONG
+        pulled, pushed = _Beside(value, self.outputs), _Beside(value, self.outputs)
 
         def vjp(cotangent: Vector) -> Shown:
-            derived = self.transforms.pull(self._here, self._cotangents(cotangent))
-            return Shown(self.inputs, derived.products, self._gradient(derived.products), beside(derived))
+            asked = always or (has_rules and pulled.arrays is None)
+            derived = self.transforms.pull(self._here, self._cotangents(cotangent), values=asked)
+            return Shown(self.inputs, derived.products, self._gradient(derived.products), pulled.known(derived))
 
         def jvp(tangent: Vector) -> Shown:
-            derived = self.transforms.push(self._here, self.inputs.build(tangent))
-            return Shown(self.outputs, derived.products, self.outputs.read(derived.products), beside(derived))
+            asked = always or (has_rules and pushed.arrays is None)
+            derived = self.transforms.push(self._here, self.inputs.build(tangent), values=asked)
+            return Shown(self.outputs, derived.products, self.outputs.read(derived.products), pushed.known(derived))
 
         return Inspection(vjp, jvp)
 
@@ -112,6 +119,21 @@ class Map:
     def _jvps(self, rows: Matrix) -> Matrix:
         tangents = self.inputs.build_rows(_padded(rows))
         return self.outputs.read_rows(self.transforms.push_rows(self._here, tangents), len(rows))
+
+
+class _Beside:
+    """The values that a mode computes on its way at the point, once they were handed out; and the function's own."""
+
+    def __init__(self, value: Vector, outputs: Row) -> None:
+        self._value, self._outputs = value, outputs
+        self.arrays: tuple[Any, ...] | None = None
+
+    def known(self, derived: Derived) -> Callable[[], Values] | None:
+        """Those of the function and of the mode, as far as they are known now; where outputs are long, the first."""
+        if derived.values:
+            self.arrays = derived.values
+        arrays = self.arrays
+        return None if arrays is None else lambda: (self._value, self._outputs.read(arrays))
 
 
 def _rounded_up(count: int) -> int:

@@ -145,13 +145,11 @@ def _assemble(
         low.transforms.give_up(_OTHER_VALUES)
         value = low.at(point)
     ingredients = low.transforms.ingredients(inputs.build(point))
-    if ingredients.has_rules:
-        low.transforms.show_values()
     twin = find_twin(make, low, value, draws=ingredients.draws)
     capabilities: dict[type, Any] = {
         Batching: low.batching(),
         Elsewhere: low.elsewhere(),
-        Inspection: low.inspection(value),
+        Inspection: low.inspection(value, has_rules=ingredients.has_rules),
         **further,
     }
     if ingredients.takes_symbolic_zeros:

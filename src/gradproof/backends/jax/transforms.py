@@ -76,21 +76,16 @@ class Transforms:
     def __init__(self, function: Function, *, wide: bool = False) -> None:
         self.function, self._wide = function, wide
         self._compiled = compiled(function.traced, function.key)
-        self._shows_values = False
         self._evaluate = _Way("the function", self._compiled.run, function.plain)
-        self._products: dict[str, _Way] = {}
+        self._products: dict[tuple[str, bool], _Way] = {}
 
-    def show_values(self) -> None:
-        """From now on, derivatives hand out values too."""
-        self._shows_values = True
-
-    def _product(self, what: str, rule: Callable[..., Derived]) -> _Way:
+    def _product(self, what: str, rule: Callable[..., Derived], values: bool) -> _Way:
         """The way to a vjp or a jvp. It is made when it is asked for: that takes a third of a millisecond."""
-        if what not in self._products:
-            jitted = self._compiled.product(rule, values=self._shows_values)
-            way = _Way(what, jitted, _bound(rule, self.function.plain), compiles=None if self.compiles else False)
-            self._products[what] = way
-        return self._products[what]
+        key = what, values
+        if key not in self._products:
+            jitted, plain = self._compiled.product(rule, values=values), _bound(rule, self.function.plain)
+            self._products[key] = _Way(what, jitted, plain, compiles=None if self.compiles else False)
+        return self._products[key]
 
     def ingredients(self, moved: Arrays) -> Ingredients:
         """What the function is made of."""
@@ -102,7 +97,7 @@ class Transforms:
         """What could not be compiled, and why."""
         if self._evaluate.note:
             return (self._evaluate.note,)
-        return tuple(way.note for way in self._products.values() if way.note)
+        return tuple(dict.fromkeys(way.note for way in self._products.values() if way.note))
 
     @property
     def compiles(self) -> bool:
@@ -127,15 +122,15 @@ class Transforms:
         with self._around():
             return _done(self._evaluate(tuple(moved), self.function.constants))
 
-    def pull(self, moved: Arrays, cotangents: Arrays) -> Derived:
-        """J^T v there."""
-        pull = self._product("the vjp", self.function.reverse)
+    def pull(self, moved: Arrays, cotangents: Arrays, *, values: bool = False) -> Derived:
+        """J^T v there, with the values beside it if they are asked for."""
+        pull = self._product("the vjp", self.function.reverse, values)
         with self._around():
             return _derived(pull(tuple(moved), self.function.constants, tuple(cotangents)))
 
-    def push(self, moved: Arrays, tangents: Arrays) -> Derived:
-        """J u there."""
-        push = self._product("the jvp", self.function.forward)
+    def push(self, moved: Arrays, tangents: Arrays, *, values: bool = False) -> Derived:
+        """J u there, with the values beside it if they are asked for."""
+        push = self._product("the jvp", self.function.forward, values)
         with self._around():
             return _derived(push(tuple(moved), self.function.constants, tuple(tangents)))
 
