@@ -2,9 +2,8 @@
 
     python benchmarks/causes.py [name ...]
 
-A cause counts as true if it matches what is listed for its bug in `wrong_functions.py` or
-`more_wrong_functions.py`, as none if the report names no
-cause, and as false otherwise.
+A cause counts as true if it matches what is listed for its bug in `wrong_functions.py` or `more_wrong_functions.py`, as
+none if the report names no cause, and as false otherwise.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Twenty-eight more wrong backwards, of layers, losses, samplers and lookups: for the benchmark of causes.
+"""Thirty-two more wrong backwards, of layers, losses, samplers and lookups: for the benchmark of causes.
 
 As in `wrong_functions.py`: a maker takes a number of elements and a random generator, and lists which causes a reader
 with the code at hand would accept. These were written after the causes were, to see what is said of unseen bugs.

@@ -25,6 +25,8 @@ from gradproof.results.finding import Entry, Finding
 # An error that is seen clearly leaves no room for noise, unless a long step, on this rung, has a slope nearer to
 # what is claimed than this part of it.
 _LONG_RUNG, _LIKE = 4, 0.3
+# Zero is the derivative between the steps of a staircase: there an error bar must be narrower, as a part of the error.
+_SHARP = 1e-3
 # A law is broken beyond what any noise that is looked for breaks it by, if it is so by this part of the larger side.
 _BROKEN = 0.5
 
@@ -143,7 +145,8 @@ def _is_far(entry: Entry) -> bool:
         return math.isfinite(entry.numeric) and math.isfinite(entry.error)
     left, right = entry.sides or (entry.numeric, entry.numeric)
     beyond = max(min(left, right) - entry.analytic, entry.analytic - max(left, right))
-    return beyond > SLIGHT * max(abs(left), abs(right)) and entry.error <= CLEAR * beyond
+    sharp = CLEAR if entry.analytic else _SHARP
+    return beyond > SLIGHT * max(abs(left), abs(right)) and entry.error <= sharp * beyond
 
 
 def _are_rounded(investigation: Investigation, doubts: Sequence[Finding]) -> bool:

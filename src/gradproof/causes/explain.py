@@ -56,9 +56,10 @@ def explained(investigation: Investigation, options: Options, findings: Sequence
     allowance = Allowance(investigation, _most(investigation, options))
     strengths: dict[int, int] = {}
     told: dict[int, Finding] = {}
+    accused = frozenset(finding.entries[0].input.block.start for finding in wrong)
     for finding in wrong[:_PAIRS]:
         try:
-            cause = _explain(investigation, finding, allowance)
+            cause = _explain(investigation, finding, allowance, accused)
         except (BudgetExhausted, OutputChangedError, RefusedError):  # what is wrong stands without a cause
             break
         strengths[id(finding)] = cause.strength
@@ -125,14 +126,19 @@ def _alike(finding: Finding, other: Finding) -> bool:
     return bool(shared) and all(np.isclose(a, b, rtol=1e-6, equal_nan=True) for a, b in shared)
 
 
-def _explain(investigation: Investigation, finding: Finding, allowance: Allowance) -> Explained:
-    """In low precision from the float64 twin, where there is one and it is wrong too: its numbers tell more."""
+def _explain(
+    investigation: Investigation, finding: Finding, allowance: Allowance, accused: frozenset[int]
+) -> Explained:
+    """In low precision from the float64 twin, where there is one and it is wrong too: its numbers tell more.
+
+    `accused` are the inputs in which something was found to be wrong, by where they start.
+    """
     wide = _twin(investigation)
     if wide is not None and np.isfinite(finding.entries[0].analytic):
-        told = _explained_by(wide, finding, allowance)
+        told = _explained_by(wide, finding, allowance, accused)
         if told is not None:
             return told
-    return _explained_by(investigation, finding, allowance) or Explained("no usual cause fits", _KNOWN)
+    return _explained_by(investigation, finding, allowance, accused) or Explained("no usual cause fits", _KNOWN)
 
 
 def _twin(investigation: Investigation) -> Investigation | None:
@@ -143,7 +149,9 @@ def _same(block: Block, blocks: Sequence[Block]) -> Block:
     return next(each for each in blocks if each.start == block.start and each.size == block.size)
 
 
-def _explained_by(investigation: Investigation, finding: Finding, allowance: Allowance) -> Explained | None:
+def _explained_by(
+    investigation: Investigation, finding: Finding, allowance: Allowance, accused: frozenset[int]
+) -> Explained | None:
     """The cause; None where nothing that was sampled is wrong."""
     worst, problem = finding.entries[0], investigation.problem
     assert finding.mode is not None
@@ -177,7 +185,7 @@ def _explained_by(investigation: Investigation, finding: Finding, allowance: All
     if cause:
         return Explained("; ".join(filter(None, (cause, where))), _CAUSE, sampled)
     return Explained(
-        f"{where or 'no usual cause fits'}; {_known(evidence, found)}", _REGION if where else _KNOWN, sampled
+        f"{where or 'no usual cause fits'}; {_known(evidence, found, accused)}", _REGION if where else _KNOWN, sampled
     )
 
 
@@ -235,10 +243,10 @@ def _sampled(evidence: Evidence, found: Samples) -> str:
     return f"{wrong} of {telling} sampled elements of {evidence.input.label} are wrong"
 
 
-def _known(evidence: Evidence, found: Samples) -> str:
+def _known(evidence: Evidence, found: Samples, accused: frozenset[int]) -> str:
     """What is known where no cause is: how the error is spread, which inputs are right, what to try."""
     words = [_sampled(evidence, found)]
-    right, wrong = _other_inputs(evidence)
+    right, wrong = _other_inputs(evidence, accused)
     if right:
         are = "is" if len(right) == 1 else "are"
         words.append(f"{', '.join(right)} {are} right: look where only {called(evidence.input)} passes")
@@ -248,12 +256,15 @@ def _known(evidence: Evidence, found: Samples) -> str:
     return "; ".join(filter(None, words))
 
 
-def _other_inputs(evidence: Evidence) -> tuple[list[str], list[str]]:
+def _other_inputs(evidence: Evidence, accused: frozenset[int]) -> tuple[list[str], list[str]]:
+    """Those that are right along a direction, and those that were found to be wrong: a residual may be of a kink."""
     right: list[str] = []
     wrong: list[str] = []
     for block in evidence.others[:_OTHERS]:
         other = Evidence(evidence.investigation, evidence.mode, evidence.output, block, evidence.allowance)
         off = other.residual(other.direction)
-        if off is not None:
-            (right if off <= 1.0 else wrong).append(called(block))
+        if off is not None and off <= 1.0:
+            right.append(called(block))
+        elif block.start in accused:
+            wrong.append(called(block))
     return right, wrong
