@@ -15,9 +15,10 @@ from gradproof.core.investigation import Investigation
 from gradproof.core.ladder import Estimate
 from gradproof.core.options import Options
 from gradproof.core.problem import Mode
+from gradproof.core.special import subgradients
 from gradproof.core.status import Status
 from gradproof.core.stencil import Stencil
-from gradproof.core.suspects import Judge, Judged, Suspects, rank, subgradients
+from gradproof.core.suspects import Judge, Judged, Suspects, rank
 from gradproof.core.tolerances import Tolerances
 
 NAN, INF = np.nan, np.inf

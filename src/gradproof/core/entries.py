@@ -20,7 +20,7 @@ from gradproof.core.ladder import rungs
 from gradproof.core.options import Options
 from gradproof.core.probe import Survey, draw_direction
 from gradproof.core.problem import Mode, Problem
-from gradproof.core.screened import FINE, Repeated, Surveyed, can_confirm
+from gradproof.core.screened import Repeated, Surveyed, can_confirm, fine_rung
 from gradproof.core.seen import Seen
 from gradproof.core.segments import clear, disputed
 from gradproof.core.status import Status
@@ -78,7 +78,7 @@ def every_entry(
     if not problem.inputs.size or not problem.outputs.size:
         return EveryEntry([], None)
     stencil = Stencil(investigation, options.step)
-    is_fine = accused and _takes_fine_steps(stencil)
+    is_fine = accused and _takes_fine_steps(stencil, survey)
     tolerances = Tolerances(stencil, options)
     tolerances.bound(largest)
     found: dict[Mode, list[Suspects]] = {mode: [] for mode in modes}
@@ -117,11 +117,11 @@ def every_entry(
     return EveryEntry(judged, seen, _drowned(tolerances, problem))
 
 
-def _takes_fine_steps(stencil: Stencil) -> bool:
+def _takes_fine_steps(stencil: Stencil, survey: Survey | None) -> bool:
     """Screen by fine steps from now on, if one may say enough; whether it may."""
     if stencil.fixed or not can_confirm(stencil.problem):
         return False
-    stencil.step = stencil.scale * 2.0**-FINE
+    stencil.step = stencil.scale * 2.0 ** -fine_rung(survey)
     return True
 
 

@@ -18,6 +18,7 @@ from gradproof.core.ledger import Ledger
 from gradproof.core.many_kinks import look_around, on_kinks_along
 from gradproof.core.precision import CONFIDENCE
 from gradproof.core.probe import Accused, Probe, Survey, aim, probe
+from gradproof.core.resolution import can_look
 from gradproof.core.rows import MOST_ENTRIES, Row, look_at, settled
 from gradproof.core.types import Flags, Indices, Vector
 
@@ -147,9 +148,12 @@ class Questioning:
         rungs = self._further_rungs(survey, missing) if ledger.searches else ()  # else they tell no more
         if rungs:
             return lambda: self._climb(survey, rungs)
-        if ledger.precise and not survey.has(FINEST[-1]) and FEW_OF * int(missing.sum()) <= len(missing):
+        if ledger.precise and not survey.has(FINEST[-1]):
             # steps so short that they reach no kink nor pole nearby, for a few outputs among many
-            return lambda: self._climb(survey, FINEST, only=missing)
+            if FEW_OF * int(missing.sum()) <= len(missing):
+                return lambda: self._climb(survey, FINEST, only=missing)
+            if can_look(ledger.stencil) and 2 * int((survey.is_unsettled & missing).sum()) > int(missing.sum()):
+                return lambda: self._climb(survey, FINEST)
         unasked = missing & np.isinf(survey.hides) & np.isfinite(survey.error) & ~survey.bent
         if ledger.searches and unasked.any():  # they seemed to be on a kink before the last rungs
             return lambda: ledger.ask(survey, aim(survey, only=missing))

@@ -17,9 +17,10 @@ from gradproof.core.cost import BudgetExhausted
 from gradproof.core.integral import size_around
 from gradproof.core.kinks import Kinks, disproved
 from gradproof.core.ladder import Estimate
-from gradproof.core.precision import APART, CLEAR, DOUBLE, EVALUATION_ROUND_OFF, SHORTEST
+from gradproof.core.precision import CLEAR, DOUBLE, EVALUATION_ROUND_OFF, SHORTEST
 from gradproof.core.problem import Mode
 from gradproof.core.screened import Look
+from gradproof.core.special import Special, Statuses, rank
 from gradproof.core.status import Status
 from gradproof.core.stencil import Stencil
 from gradproof.core.tolerances import Tolerances
@@ -33,9 +34,6 @@ _ROOM = 2**20
 _STRETCH = 0.71
 # Suspects kept for judgement; beyond this the worst stay.
 _MOST = 2_000_000
-
-Statuses = Indices
-"""An array of `Status.rank`."""
 
 
 @dataclass(slots=True)
@@ -109,6 +107,13 @@ class _Reading(NamedTuple):
         same = Estimate(other.estimate.value[where], other.estimate.error[where], other.estimate.evaluations)
         return self._replace(estimate=same & self.estimate)
 
+    def is_unsteady(self, suspects: Suspects, which: Indices) -> Flags:
+        """For which suspects the ladder may have stepped over what the function does."""
+        if self.estimate.unsteady is None:
+            return np.zeros(len(which), dtype=np.bool_)
+        at = np.searchsorted(self.columns, suspects.columns[which]), np.searchsorted(self.outputs, suspects.rows[which])
+        return self.estimate.unsteady[at]
+
 
 Witness = Callable[[Indices, Indices], tuple[Vector, Vector]]
 """By how much entries (outputs, inputs) differ, numeric from analytic, as was seen with other steps; and error bars."""
@@ -119,6 +124,7 @@ class Judge:
 
     def __init__(self, stencil: Stencil, tolerances: Tolerances) -> None:
         self._stencil, self._tolerances = stencil, tolerances
+        self._special = Special(stencil, tolerances)
         self._inputs = stencil.problem.inputs
         width = max(self._inputs.size, stencil.problem.outputs.size, 1)
         self._batch = max(1, min(_BATCH, _ROOM // width))
@@ -217,25 +223,27 @@ class Judge:
         while measured < len(queue) and not (wrong and (measured >= _ENOUGH or cost.evaluations - before > most)):
             batch = queue[measured : measured + (self._batch if most == math.inf else 1)]
             which = np.flatnonzero(np.isin(self._inputs.element_of(judged.suspects.columns), batch))
+            ordinary = which[:0]
             if witness is None or not self._confirm(judged, which, witness):
-                self._climb_twice(judged, which)
+                ordinary = self._special.resolve(judged, self._climb_twice(judged, which))
             self._spare_flat(judged, which)
-            plain = self._look_closely(judged, which[status[which] > Status.KINK.rank])
-            judged.sides.update(self._excuse_kinks(judged, plain))
+            doubtful = which[(status[which] > Status.KINK.rank) & ~np.isin(which, ordinary)]
+            judged.sides.update(self._special.excuse_kinks(judged, self._look_closely(judged, doubtful)))
             done[which] = True
             wrong += int((status[which] == Status.WRONG.rank).sum())
             measured += len(batch)
         if not wrong:
             self._ask_jointly(judged)
 
-    def _climb_twice(self, judged: Judged, which: Indices) -> None:
-        """The full ladder; and once more with other steps, for what looks wrong."""
+    def _climb_twice(self, judged: Judged, which: Indices) -> Indices:
+        """The full ladder; and once more with other steps, for what looks wrong. Returns those it has not settled."""
         first = self._climb(judged.suspects, which)
         self._rejudge(judged, which, first)
         doubtful = which[judged.status[which] == Status.WRONG.rank]
         if len(doubtful):
             second = self._climb(judged.suspects, doubtful, _STRETCH)
             self._rejudge(judged, doubtful, second.confirming(first))
+        return which[first.is_unsteady(judged.suspects, which)]
 
     def _spare_flat(self, judged: Judged, which: Indices) -> None:
         """In low precision, an output that does not move at all disproves no claim that cancellation may have hidden.
@@ -256,8 +264,9 @@ class Judge:
     def _confirm(self, judged: Judged, which: Indices, witness: Witness) -> bool:
         """Whether a brief ladder finds all of these to be wrong, and a witness says of each that it is, by as much."""
         suspects = judged.suspects
-        self._rejudge(judged, which, self._climb(suspects, which, brief=True))
-        if not (judged.status[which] == Status.WRONG.rank).all():
+        reading = self._climb(suspects, which, brief=True)
+        self._rejudge(judged, which, reading)
+        if reading.is_unsteady(suspects, which).any() or not (judged.status[which] == Status.WRONG.rank).all():
             return False
         difference = suspects.numeric[which] - suspects.analytic[which]
         seen, bar = witness(suspects.rows[which], suspects.columns[which])
@@ -356,61 +365,6 @@ class Judge:
             here = which[(columns == column) & (status[which] == Status.WRONG.rank)]
             rough = self._stencil.is_rough(int(column), suspects.rows[here]) | (self._stencil.scale[column] <= SHORTEST)
             status[here[rough]], judged.error[here[rough]] = Status.INCONCLUSIVE.rank, np.inf
-
-    def _excuse_kinks(self, judged: Judged, which: Indices) -> dict[int, tuple[float, float]]:
-        """At kinks and jumps, call those suspects KINK that are valid subgradients, and the others WRONG.
-
-        Returns the derivatives of the two sides, by the number of the suspect.
-        """
-        suspects, status = judged.suspects, judged.status
-        found: dict[int, tuple[float, float]] = {}
-        for column in np.unique(suspects.columns[which]):
-            here = which[suspects.columns[which] == column]
-            rows = suspects.rows[here]
-            if not self._stencil.bends(int(column), rows):
-                continue
-            left, right = (_first_row(estimate) for estimate in self._stencil.sides([int(column)], rows))
-            size = np.fmax(np.abs(left.value), np.abs(right.value))
-            tolerance = self._tolerances.of(size, rows, suspects.columns[here], left.error + right.error)
-            special, valid = subgradients(suspects.analytic[here], left, right, suspects.numeric[here], tolerance)
-            status[here[special]] = Status.WRONG.rank
-            status[here[valid]] = Status.KINK.rank
-            for k in np.flatnonzero(special):
-                found[int(here[k])] = (float(left.value[k]), float(right.value[k]))
-        return found
-
-
-def rank(difference: Vector, error: Vector, tolerance: Vector, widest_bar: Vector | float = 0.0) -> Statuses:
-    """WRONG beyond tolerance and error bar; INCONCLUSIVE where the bar is wider than the tolerance; else RIGHT.
-
-    A bar up to `widest_bar` is no reason to call an entry inconclusive.
-
-    >>> ranks = rank(np.ones(3), error=np.array([0.1, 3.0, 0.1]), tolerance=np.array([0.5, 2.0, 2.0]))
-    >>> [list(Status)[rank].name for rank in ranks]
-    ['WRONG', 'INCONCLUSIVE', 'RIGHT']
-    """
-    with np.errstate(invalid="ignore"):
-        within = difference <= tolerance + error
-        sharp = error <= np.maximum(tolerance, widest_bar)
-    return np.where(within, np.where(sharp, Status.RIGHT.rank, Status.INCONCLUSIVE.rank), Status.WRONG.rank)
-
-
-def subgradients(
-    analytic: Vector, left: Estimate, right: Estimate, central: Vector, tolerance: Vector
-) -> tuple[Flags, Flags]:
-    """Where the point is a kink or a jump; and where, there, the analytic value lies between the two sides.
-
-    The point is no ordinary one if the sides differ from each other, or agree with each other but not with the
-    difference across it, as at a jump.
-    """
-    with np.errstate(invalid="ignore"):
-        bar = left.error + right.error
-        kink = np.abs(right.value - left.value) > APART * bar + tolerance
-        jump = np.abs(central - (left.value + right.value) / 2) > APART * bar + tolerance
-        low, high = np.minimum(left.value, right.value), np.maximum(left.value, right.value)
-        between = (analytic >= low - bar - tolerance) & (analytic <= high + bar + tolerance)
-        special = (kink | jump) & np.isfinite(bar)
-        return special, special & between
 
 
 def _first_row(estimate: Estimate) -> Estimate:
