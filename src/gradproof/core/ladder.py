@@ -154,7 +154,8 @@ def drifts(values: Matrix, floors: Matrix, least: Matrix) -> Flags:
 def unsteady(values: Matrix, floors: Matrix, sizes: Sequence[float], order: int, settled: Matrix, bar: Matrix) -> Flags:
     """Where a ladder that `settled` on a value with this error bar may have stepped over what the function does.
 
-    The finest two rungs that differ by more than round-off do not draw together; or they do, and say another value.
+    The finest two rungs differ by more than round-off; or the finest that do so do not draw together, or say another
+    value.
     """
     with np.errstate(all="ignore"):
         leaps = np.abs(np.diff(values, axis=0))
@@ -164,7 +165,7 @@ def unsteady(values: Matrix, floors: Matrix, sizes: Sequence[float], order: int,
         last = len(grows) - 1 - np.argmax(beyond[1:][::-1], axis=0)
         found = np.take_along_axis(grows, last[None], axis=0)[0] & beyond[1:].any(axis=0)
         limits, errors = extrapolate(values, floors, sizes, order)
-        return found | (np.abs(limits[-1] - settled) > errors[-1] + bar)
+        return found | beyond[-1] | (np.abs(limits[-1] - settled) > errors[-1] + bar)
 
 
 def settle(values: Matrix, floors: Matrix, sizes: Sequence[float], order: int) -> tuple[Matrix, Matrix]:

@@ -22,7 +22,14 @@ import numpy as np
 
 from gradproof.core.ladder import rungs, settle
 from gradproof.core.norm import norm, norm_of_products, parts, products
-from gradproof.core.precision import BEND_ALONG, CONFIDENCE, DOUBLE, EVALUATION_ROUND_OFF, INNER_PRODUCT_ROUND_OFF
+from gradproof.core.precision import (
+    BEND_ALONG,
+    CONFIDENCE,
+    DOUBLE,
+    EVALUATION_ROUND_OFF,
+    INNER_PRODUCT_ROUND_OFF,
+    OWN_SIZE,
+)
 from gradproof.core.space import alike
 from gradproof.core.stencil import Stencil
 from gradproof.core.types import Flags, Vector
@@ -223,9 +230,10 @@ class Survey:
         """How many times noisier each output is than its precision explains, as the finest quotients of many show.
 
         Of thousands of outputs some have quotients that agree by luck. Where those of most drift apart as the steps
-        shrink, all of the block are as noisy as these.
+        shrink, all of the block are as noisy as these. What changes outputs by their own size is no noise: steps are
+        longer than what the function does.
         """
-        blur = self._blur
+        blur = alike(len(self._blur), 1.0)
         if len(self._rungs) < _RUNGS_TO_TELL or self.stencil.problem.coarsest_eps > DOUBLE:
             return blur
         for block in self.stencil.problem.outputs.blocks:
@@ -235,7 +243,8 @@ class Survey:
             with np.errstate(all="ignore"):
                 first, last = np.nanmedian(np.abs(coarse - before)), np.nanmedian(np.abs(fine - coarse))
                 own = np.median(self.stencil.noise[block.slice]) * 2.0 ** self._rungs[-1]
-            if last > first and last > own > 0:
+                most = OWN_SIZE * np.median(np.abs(self.stencil.problem.value[block.slice])) * 2.0 ** self._rungs[-1]
+            if last > first and last > own > 0 and last < most:
                 blur = blur if blur.flags.writeable else blur.copy()
                 blur[block.slice] = np.fmax(blur[block.slice], last / own)
         return blur

@@ -128,12 +128,19 @@ class Questioning:
         except BudgetExhausted:
             return made  # whether it stands by itself is seen later
         again = probe(survey, made.cotangent, ledger.answer(made))
-        if again.accuses:
+        if again.accuses and not self._is_unresolved(survey, made):
             return again
-        if abs(again.residual) > _WITHDRAWN * abs(made.residual):
+        if not again.accuses and abs(again.residual) > _WITHDRAWN * abs(made.residual):
             survey.value, survey.error = before
             return made
         return ledger.again(survey)
+
+    def _is_unresolved(self, survey: Survey, made: Probe) -> bool:
+        """Whether most outputs that accuse bend on all rungs so far, away from kinks: all may be longer than waves."""
+        asked = made.cotangent != 0
+        most = 2 * int((survey.bent & asked).sum()) > int(asked.sum())
+        shorter = most and can_look(self._ledger.stencil) and not survey.has(FINEST[-1])
+        return shorter and not on_kinks_along(survey).any()
 
     # the next question
 

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 Statuses = Indices
 """An array of `Status.rank`."""
 
+# A fine look is taken where its error bar is this part of the ladder's, or where the two do not agree.
+_SHARPER = 0.25
 # Fine looks in vain after which there are no more at ladders that have not settled: it is noise.
 _IN_VAIN = 4
 
@@ -54,11 +56,12 @@ class Special:
             look = look_finely(self._stencil, int(column), suspects.rows[here])
             value, error, bar = look.estimate.value, look.estimate.error, judged.error[here]
             with np.errstate(invalid="ignore"):
-                otherwise = (np.abs(value - suspects.numeric[here]) > error + bar) | ~np.isfinite(bar)
-            otherwise &= (look.shape == Shape.SMOOTH) & np.isfinite(error)
+                otherwise = (np.abs(value - suspects.numeric[here]) > error + bar) | (error < _SHARPER * bar)
+            smooth = (look.shape == Shape.SMOOTH) & np.isfinite(error)
+            otherwise &= smooth
             self._take(judged, here, look, otherwise)
             resolved[at] = otherwise
-            self._in_vain = 0 if otherwise.any() else self._in_vain + 1
+            self._in_vain = 0 if smooth.any() else self._in_vain + 1
         return which[resolved]
 
     def excuse_kinks(self, judged: Judged, which: Indices) -> dict[int, tuple[float, float]]:
