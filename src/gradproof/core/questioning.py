@@ -179,9 +179,11 @@ class Questioning:
     def _further_rungs(self, survey: Survey, missing: Flags) -> tuple[int, ...]:
         """Two finer rungs where truncation or a bend dominates, one coarser where noise does.
 
-        No bar is narrower than the noise of its rung: a finer one whose noise is wider than all bars tells nothing.
+        No bar is narrower than the noise of its rung: a finer one whose noise is wider than all bars tells nothing,
+        except of a bend, on both sides of which longer steps may reach over all that the function does.
         """
         noise, error = self._ledger.stencil.noise[missing], survey.error[missing]
+        error = np.where(survey.bent[missing], np.inf, error)
         finer = tuple(
             rung for rung in self._ledger.rungs.finer if rung > survey.finest and not (noise * 2.0**rung >= error).all()
         )[:2]
