@@ -60,6 +60,8 @@ class Special:
             smooth = (look.shape == Shape.SMOOTH) & np.isfinite(error)
             otherwise &= smooth
             self._take(judged, here, look, otherwise)
+            unsettled = here[~smooth & (judged.status[here] == Status.INCONCLUSIVE.rank)]
+            judged.error[unsettled] = np.inf  # what longer steps say of their own error is nothing
             resolved[at] = otherwise
             self._in_vain = 0 if smooth.any() else self._in_vain + 1
         return which[resolved]
@@ -119,8 +121,9 @@ class Special:
             suspects.numeric[which], suspects.tolerance[which], judged.error[which] = value, tolerance, error
             judged.status[which] = rank(difference, error, tolerance, self._tolerances.widest_bar(rows, columns))
             suspects.excess[which] = np.nan_to_num(difference / (tolerance + error), nan=np.inf)
-        noisy = which[(judged.status[which] == Status.WRONG.rank) & ~look.plain[where]]
-        judged.status[noisy], judged.error[noisy] = Status.INCONCLUSIVE.rank, np.inf
+        noisy = (judged.status[which] == Status.WRONG.rank) & ~look.plain[where]
+        unclear = which[noisy | (judged.status[which] == Status.INCONCLUSIVE.rank)]
+        judged.status[unclear], judged.error[unclear] = Status.INCONCLUSIVE.rank, np.inf
 
 
 def _finer(side: Estimate, fine: Estimate, where: Flags) -> Estimate:
