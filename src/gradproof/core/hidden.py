@@ -197,22 +197,29 @@ def excused(ledger: Ledger, largest: list[float]) -> list[float]:
 
 
 def largest_entries(ledger: Ledger) -> list[float]:
-    """The largest entry of each input: bounded by J^T v, or about by J u. Of one output every answer tells the row."""
+    """The largest entry of each input: bounded by J^T v, or about by J u."""
     blocks = ledger.problem.inputs.blocks
     if not ledger.questions:
         return [0.0] * len(blocks)
     cotangent, pullback = _even_question(ledger)
-    value = ledger.survey.value[np.isfinite(ledger.survey.value)]
-    most, least = float(np.abs(value).max(initial=0.0)), float(np.abs(cotangent).min())
-    several = ledger.problem.outputs.size > 1
+    least = float(np.abs(cotangent).min())
     largest: list[float] = []
     for block in blocks:
         by_column = float(np.abs(pullback[block.slice]).max(initial=0.0)) / least
-        by_row = most * math.sqrt(block.size) / (norm(ledger.direction[block.slice]) or 1.0) if several else 0.0
+        by_row = min(_by_row(survey, block) for survey in (ledger.survey, *ledger.surveys))
         # any sum may have cancelled by chance
         others = [float(np.abs(g[block.slice]).max(initial=0.0)) / float(np.abs(v).max()) for v, g in ledger.questions]
         largest.append(max(by_column, by_row, *others) if block.size else 0.0)
     return largest
+
+
+def _by_row(survey: Survey, block: Block) -> float:
+    """About what the largest entry of an input is, if a survey moves nothing else; infinite if it does not move it."""
+    length = norm(survey.direction[block.slice])
+    moved = np.isfinite(survey.value)
+    if not length or not moved.any():
+        return math.inf
+    return float(np.abs(survey.value[moved]).max()) * math.sqrt(block.size) / length
 
 
 def _even_question(ledger: Ledger) -> tuple[Vector, Vector]:

@@ -44,10 +44,9 @@ class Special:
 
         Returns those that are seen so: they lie at ordinary points.
         """
-        if not self._can_look:
-            return which[:0]
-        suspects, resolved = judged.suspects, np.zeros(len(which), dtype=np.bool_)
-        columns = suspects.columns[which]
+        suspects, tiny = judged.suspects, self._stencil.tiny | self._stencil.buried
+        which = which[~tiny[suspects.columns[which]] & self._can_look]  # those have steps of their own size
+        resolved, columns = np.zeros(len(which), dtype=np.bool_), suspects.columns[which]
         for column in np.unique(columns):
             if self._in_vain >= _IN_VAIN:
                 break
