@@ -79,8 +79,9 @@ def look_finely(stencil: Stencil, column: int, outputs: Indices) -> FineLook:
     value, error = _settled(central, floors, order=2)
     shape = _shapes(right - left, central, 2.0 * floors)
     # a function that does not move may be a staircase, unless what moved it before would be round-off now
-    stops = (central[1:] == 0) & (np.abs(central[:-1]) > BEND * floors[1:])
-    between_steps = stops.any(axis=0) | (central[0] == 0)
+    still = (slopes == 0).all(axis=0)
+    stops = still[1:] & (np.abs(central[:-1]) > BEND * floors[1:])
+    between_steps = stops.any(axis=0) | still[0]
     error[between_steps], shape[between_steps] = np.inf, Shape.UNCLEAR
     sides = [_settled(side, 2.0 * floors, order=1) for side in slopes]
     first, bar = _settled(central[:_PLAIN], floors[:_PLAIN], order=2)
