@@ -88,6 +88,28 @@ def test_a_weak_input_beside_a_large_term_is_looked_at_alone(factor: float, verd
         assert report.findings[0].input == 1
 
 
+@pytest.mark.parametrize("strong", [3e4, 1e5, 1e6, 1e8])
+@pytest.mark.parametrize("factor", [0.0, -1.0])
+def test_a_weak_input_is_seen_or_named(strong: float, factor: float) -> None:
+    """Beside a term of 1e11 and more the derivative of five sines is round-off: then nothing passes, right or wrong."""
+    right, wrong = (
+        custom(lambda x, w: (x**2).sum() + w.sin().sum(), lambda s, g, by=by: (2 * g * s[0], by * g * s[1].cos()))
+        for by in (1.0, factor)
+    )
+    inputs = (strong * draw(50, seed=3)).requires_grad_(), draw(5, seed=1).requires_grad_()
+    verdict = Verdict.FAIL if strong < 1e5 else Verdict.INCONCLUSIVE
+    report = check(wrong, inputs, modes="reverse", properties="jacobian")
+    assert report.verdict is verdict, str(report)
+    assert "input 1" in str(report.findings[0])
+    assert check(right, inputs, modes="reverse", properties="jacobian").verdict is not Verdict.FAIL
+
+
+def test_an_input_that_is_not_used_passes_beside_others() -> None:
+    x, unused = draw(50, seed=3).requires_grad_(), draw(5, seed=1).requires_grad_()
+    report = check(lambda x, w: (x**2).sum() + 0.0 * w.sum(), (x, unused), modes="reverse", properties="jacobian")
+    assert report.verdict is Verdict.PASS
+
+
 def test_what_could_hide_is_a_warning_of_gradcheck_and_inconclusive_in_check() -> None:
     """Offsets of 1e9 drown the derivative of thousands of outputs."""
     x = draw(3000).requires_grad_()

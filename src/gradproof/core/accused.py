@@ -24,7 +24,7 @@ from gradproof.core.options import Options
 from gradproof.core.precision import CLEAR
 from gradproof.core.probe import Probe, Survey
 from gradproof.core.problem import Mode
-from gradproof.core.screened import FINE, Surveyed, can_confirm
+from gradproof.core.screened import Surveyed, can_confirm, fine_rung
 from gradproof.core.seen import Seen
 from gradproof.core.status import Status
 from gradproof.core.stencil import Stencil
@@ -60,8 +60,8 @@ class Against:
     @property
     def rung(self) -> int:
         """The finest rung on which a lone error as large as the accusation shows beyond round-off."""
-        told = self.clarity / _VISIBLE
-        return FINE if not told < 2.0**FINE else max(0, math.floor(math.log2(max(told, 1.0))))
+        told, finest = self.clarity / _VISIBLE, fine_rung(self.survey)
+        return finest if not told < 2.0**finest else max(0, math.floor(math.log2(max(told, 1.0))))
 
 
 def accused_entries(

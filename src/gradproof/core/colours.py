@@ -41,12 +41,13 @@ def confirmed(stencil: Stencil, tolerances: Tolerances, claimed: Matrix, rows: s
     if not tolerances.least_atol and pattern.any():
         return None
     settled = np.zeros(inputs.size, dtype=np.bool_)
+    watched = not pattern.any(axis=1).all()
     for run in inputs.chunks(inputs.size):
         claims = _claims(claimed[:, run], pattern[:, run], _by_block(inputs, run))
         if claims is not None:
             for first in range(0, claims.count, length):
                 groups = slice(first, min(first + length, claims.count))
-                settled[run] |= _confirm(stencil, tolerances, claims, rows, run, groups)
+                settled[run] |= _confirm(stencil, tolerances, claims, rows, run, groups, watched=watched)
     return settled
 
 
@@ -220,9 +221,12 @@ class _ManyGroups:
 
 
 def _confirm(
-    stencil: Stencil, tolerances: Tolerances, claims: _Claims, rows: slice, run: slice, groups: slice
+    stencil: Stencil, tolerances: Tolerances, claims: _Claims, rows: slice, run: slice, groups: slice, *, watched: bool
 ) -> Flags:
-    """The columns of these groups that agree closely; False for all others of the run."""
+    """The columns of these groups that agree closely; False for all others of the run.
+
+    Some row that claims nothing is `watched`: of a narrow bump, steps on both sides may reach over all there is.
+    """
     base, count = stencil.problem.point[run], groups.stop - groups.start
     shift = _weights(len(base), stencil.investigation.seed) * stencil.step[run]
     above, below = base + shift, base - shift
@@ -230,6 +234,8 @@ def _confirm(
     moved = above - below
     residual = values[:count, rows] - values[count:, rows]
     residual -= claims.differences(groups, moved)
+    if watched:
+        residual[stencil.leaps(values)[:, rows]] = np.inf
     closest = claims.least(groups, tolerances.least_atol * np.abs(moved))
     allowed = _allowed(stencil.noise[rows], closest[:, None])
     return claims.members(groups, np.logical_and.reduce(np.abs(residual, out=residual) <= allowed, axis=1))

@@ -198,10 +198,12 @@ def seen_of(tolerances: Tolerances, judged: list[Judged], survey: Survey) -> See
 
 def _drowned(tolerances: Tolerances, problem: Problem) -> list[str]:
     """The pairs that pass because no step sees as much as was asked for, in words."""
-    if not tolerances.asks_too_much:
+    if not tolerances.asks_too_much and not tolerances.is_default:
         return []
+    hides = tolerances.buries if tolerances.is_default else tolerances.drowns
     pairs = itertools.product(enumerate(problem.outputs.blocks), enumerate(problem.inputs.blocks))
-    sizes = ((tolerances.drowns(k, i), output, input_) for (k, output), (i, input_) in pairs)
+    pairs = ((k, i) for k, i in pairs if k[1].size and i[1].size)
+    sizes = ((hides(k, i), output, input_) for (k, output), (i, input_) in pairs)
     return [
         f"at any step round-off hides an error of up to {size:.1g} in {output.label} with respect to {input_.label}"
         for size, output, input_ in sizes

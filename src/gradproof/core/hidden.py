@@ -22,6 +22,9 @@ _FACTOR = 0.01
 _TENTH, _TYPICAL = 0.1, 1.0
 # Weights within this factor of each other are about alike.
 _EVEN = 3.0
+# The part of the largest entry of all inputs that an error beside zeros must exceed to be looked for.
+_DWARFED = 1e-6
+BESIDE_OTHERS = "of which nothing but zeros is claimed, beside the far larger effect of others"
 # What a probe that has climbed all it can may be short of the tolerance, and still passes: its certificate says so.
 _SHORT = 4.0
 
@@ -49,6 +52,30 @@ def _is_seen(ledger: Ledger, block: Block, step: float) -> bool:
         ).any():
             left &= ~covered
     return not left.any()
+
+
+def hidden_zeros(ledger: Ledger) -> list[Block]:
+    """The inputs of which nothing but zeros is claimed, and in which an error could hide that others dwarf."""
+    least = _DWARFED * _largest_claim(ledger)
+    hides = float(ledger.survey.hides.max(initial=0.0))
+    found = (block for block, step in ledger.steps if least * step < hides < math.inf)
+    return [block for block in found if not any(answer[block.slice].any() for _, answer in ledger.questions)]
+
+
+def doubts_of_zeros(ledger: Ledger, survey: Survey, block: Block) -> list[str]:
+    """What could hide, in words, in an input of which zeros are claimed, if that is much after a survey of it alone."""
+    step = float(np.abs(survey.direction[block.slice]).min())
+    size = float(survey.hides.max(initial=0.0)) / step
+    if size <= _DWARFED * _largest_claim(ledger):
+        return []
+    return [f"an error of up to {size:.1g} could hide with respect to {block.label}, {BESIDE_OTHERS}"]
+
+
+def _largest_claim(ledger: Ledger) -> float:
+    """The largest entry of an answer, for cotangents of about one."""
+    return max(
+        float(np.abs(answer).max(initial=0.0)) / float(np.abs(asked).max()) for asked, answer in ledger.questions
+    )
 
 
 def hidden_outputs(ledger: Ledger, unseen: list[Block]) -> slice:
@@ -176,16 +203,24 @@ def largest_entries(ledger: Ledger) -> list[float]:
     if not ledger.questions:
         return [0.0] * len(blocks)
     cotangent, pullback = _even_question(ledger)
-    value = ledger.survey.value[np.isfinite(ledger.survey.value)]
-    most, least = float(np.abs(value).max(initial=0.0)), float(np.abs(cotangent).min())
+    least = float(np.abs(cotangent).min())
     largest: list[float] = []
     for block in blocks:
         by_column = float(np.abs(pullback[block.slice]).max(initial=0.0)) / least
-        by_row = most * math.sqrt(block.size) / (norm(ledger.direction[block.slice]) or 1.0)
+        by_row = min(_by_row(survey, block) for survey in (ledger.survey, *ledger.surveys))
         # any sum may have cancelled by chance
         others = [float(np.abs(g[block.slice]).max(initial=0.0)) / float(np.abs(v).max()) for v, g in ledger.questions]
         largest.append(max(by_column, by_row, *others) if block.size else 0.0)
     return largest
+
+
+def _by_row(survey: Survey, block: Block) -> float:
+    """About what the largest entry of an input is, if a survey moves nothing else; infinite if it does not move it."""
+    length = norm(survey.direction[block.slice])
+    moved = np.isfinite(survey.value)
+    if not length or not moved.any():
+        return math.inf
+    return float(np.abs(survey.value[moved]).max()) * math.sqrt(block.size) / length
 
 
 def _even_question(ledger: Ledger) -> tuple[Vector, Vector]:

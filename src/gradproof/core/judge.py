@@ -21,9 +21,10 @@ from gradproof.core.precision import CLEAR, DOUBLE, EVALUATION_ROUND_OFF, SHORTE
 from gradproof.core.problem import Mode
 from gradproof.core.screened import FINE, Look, can_confirm
 from gradproof.core.sides import COARSE, from_both_sides
+from gradproof.core.special import Special
 from gradproof.core.status import Status
 from gradproof.core.stencil import Stencil
-from gradproof.core.suspects import Judged, Suspects, rank, subgradients
+from gradproof.core.suspects import Judged, Suspects, rank
 from gradproof.core.tolerances import Tolerances
 from gradproof.core.types import Flags, Indices, Matrix, Vector
 
@@ -51,6 +52,13 @@ class _Reading(NamedTuple):
         same = Estimate(other.estimate.value[where], other.estimate.error[where], other.estimate.evaluations)
         return self._replace(estimate=same & self.estimate)
 
+    def is_unsteady(self, suspects: Suspects, which: Indices) -> Flags:
+        """For which suspects the ladder may have stepped over what the function does."""
+        if self.estimate.unsteady is None:
+            return np.zeros(len(which), dtype=np.bool_)
+        at = np.searchsorted(self.columns, suspects.columns[which]), np.searchsorted(self.outputs, suspects.rows[which])
+        return self.estimate.unsteady[at]
+
 
 Witness = Callable[[Indices, Indices], tuple[Vector, Vector]]
 """By how much entries (outputs, inputs) differ, numeric from analytic, as was seen with other steps; and error bars."""
@@ -61,6 +69,7 @@ class Judge:
 
     def __init__(self, stencil: Stencil, tolerances: Tolerances) -> None:
         self._stencil, self._tolerances = stencil, tolerances
+        self._special = Special(stencil, tolerances)
         self._inputs = stencil.problem.inputs
         width = max(self._inputs.size, stencil.problem.outputs.size, 1)
         self._batch = max(1, min(_BATCH, _ROOM // width))
@@ -157,28 +166,33 @@ class Judge:
             # the more turned out not to be wrong, the more at a time: the first one that is may be enough
             batch = queue[measured : measured + (min(self._batch, max(1, measured)) if most == math.inf else 1)]
             which = np.flatnonzero(np.isin(self._inputs.element_of(judged.suspects.columns), batch))
-            known = witness is not None and self._confirm(judged, which, witness)
+            known, ordinary = witness is not None and self._confirm(judged, which, witness), which[:0]
             if not known and not (wrong and most < math.inf and self._is_wrong_by_sides(judged, which, FINE)):
-                self._climb_twice(judged, which, cheaply=most < math.inf)
+                ordinary = self._special.resolve(judged, self._climb_twice(judged, which, cheaply=most < math.inf))
             self._spare_flat(judged, which)
-            plain = self._look_closely(judged, which[status[which] > Status.KINK.rank])
-            judged.sides.update(self._excuse_kinks(judged, plain))
+            doubtful = which[(status[which] > Status.KINK.rank) & ~np.isin(which, ordinary)]
+            judged.sides.update(self._special.excuse_kinks(judged, self._look_closely(judged, doubtful)))
             done[which] = True
             wrong += int((status[which] == Status.WRONG.rank).sum())
             measured += len(batch)
         if not wrong:
             self._ask_jointly(judged)
 
-    def _climb_twice(self, judged: Judged, which: Indices, *, cheaply: bool) -> None:
-        """The full ladder; and once more with other steps, for what looks wrong: `cheaply`, if two of these suffice."""
+    def _climb_twice(self, judged: Judged, which: Indices, *, cheaply: bool) -> Indices:
+        """The full ladder; and once more with other steps, for what looks wrong: `cheaply`, if two of these suffice.
+
+        Returns those that the ladder has not settled.
+        """
         first = self._climb(judged.suspects, which)
         self._rejudge(judged, which, first)
-        doubtful = which[judged.status[which] == Status.WRONG.rank]
+        doubtful, unsteady = which[judged.status[which] == Status.WRONG.rank], first.is_unsteady(judged.suspects, which)
+        cheaply = cheaply and not unsteady.any()
         if len(doubtful) and not (
             cheaply and self._is_wrong_by_sides(judged, doubtful, self._clear_rung(judged, doubtful))
         ):
             second = self._climb(judged.suspects, doubtful, _STRETCH)
             self._rejudge(judged, doubtful, second.confirming(first))
+        return which[unsteady]
 
     def _clear_rung(self, judged: Judged, which: Indices) -> int:
         """The finest rung on which round-off hides no more than a part of what some suspects are off by."""
@@ -223,8 +237,9 @@ class Judge:
     def _confirm(self, judged: Judged, which: Indices, witness: Witness) -> bool:
         """Whether a brief ladder finds all of these to be wrong, and a witness says of each that it is, by as much."""
         suspects = judged.suspects
-        self._rejudge(judged, which, self._climb(suspects, which, brief=True))
-        if not (judged.status[which] == Status.WRONG.rank).all():
+        reading = self._climb(suspects, which, brief=True)
+        self._rejudge(judged, which, reading)
+        if reading.is_unsteady(suspects, which).any() or not (judged.status[which] == Status.WRONG.rank).all():
             return False
         difference = suspects.numeric[which] - suspects.analytic[which]
         seen, bar = witness(suspects.rows[which], suspects.columns[which])
@@ -323,32 +338,6 @@ class Judge:
             here = which[(columns == column) & (status[which] == Status.WRONG.rank)]
             rough = self._stencil.is_rough(int(column), suspects.rows[here]) | (self._stencil.scale[column] <= SHORTEST)
             status[here[rough]], judged.error[here[rough]] = Status.INCONCLUSIVE.rank, np.inf
-
-    def _excuse_kinks(self, judged: Judged, which: Indices) -> dict[int, tuple[float, float]]:
-        """At kinks and jumps, call those suspects KINK that are valid subgradients, and the others WRONG.
-
-        Returns the derivatives of the two sides, by the number of the suspect.
-        """
-        suspects, status = judged.suspects, judged.status
-        found: dict[int, tuple[float, float]] = {}
-        for column in np.unique(suspects.columns[which]):
-            here = which[suspects.columns[which] == column]
-            rows = suspects.rows[here]
-            if not self._stencil.bends(int(column), rows):
-                continue
-            left, right = (_first_row(estimate) for estimate in self._stencil.sides([int(column)], rows))
-            size = np.fmax(np.abs(left.value), np.abs(right.value))
-            tolerance = self._tolerances.of(size, rows, suspects.columns[here], left.error + right.error)
-            special, valid = subgradients(suspects.analytic[here], left, right, suspects.numeric[here], tolerance)
-            status[here[special]] = Status.WRONG.rank
-            status[here[valid]] = Status.KINK.rank
-            for k in np.flatnonzero(special):
-                found[int(here[k])] = (float(left.value[k]), float(right.value[k]))
-        return found
-
-
-def _first_row(estimate: Estimate) -> Estimate:
-    return Estimate(estimate.value[0], estimate.error[0], estimate.evaluations)
 
 
 def _modulus(values: Matrix, element: Indices) -> Matrix:

@@ -21,6 +21,8 @@ Tolerance = Callable[[Matrix], Matrix]
 
 # Steps in a ratio that is no power of two: else hidden quantisation, (x + 1e8) - 1e8, agrees with itself on two rungs.
 _UNEVEN = (1.0, 1.19, 0.87, 1.13, 0.91, 1.23, 0.83)
+# Quotients of neighbouring rungs draw together if they differ by no more than this part of what the coarser ones do.
+_FALLS = 0.5
 # The rungs of a brief ladder: the coarse pair that is sharpest where the function is smooth, one between, and the fine
 # pair that sees what others step over.
 _BRIEF = 5
@@ -33,6 +35,8 @@ class Estimate:
     value: Matrix
     error: Matrix
     evaluations: int
+    unsteady: Flags | None = None
+    """Where the quotients that these were made of have not settled as the steps shrink: see `unsteady`."""
 
     def __and__(self, other: Estimate) -> Estimate:
         """Two estimates of the same: where they differ by more than their error bars say, the bar grows."""
@@ -145,6 +149,23 @@ def drifts(values: Matrix, floors: Matrix, least: Matrix) -> Flags:
         last = leaps[-1]
         large = (last >= least) & (last >= RUNS_AWAY * np.fmax(np.abs(values[-1]), np.abs(values[-2])))
         return (last > leaps[-2]) & (last > BEND * (floors[-1] + floors[-2])) & large
+
+
+def unsteady(values: Matrix, floors: Matrix, sizes: Sequence[float], order: int, settled: Matrix, bar: Matrix) -> Flags:
+    """Where a ladder that `settled` on a value with this error bar may have stepped over what the function does.
+
+    The finest two rungs differ by more than round-off; or the finest that do so do not draw together, or say another
+    value.
+    """
+    with np.errstate(all="ignore"):
+        leaps = np.abs(np.diff(values, axis=0))
+        beyond = leaps > BEND * (floors[1:] + floors[:-1])
+        grows = beyond[1:] & (leaps[1:] > _FALLS * leaps[:-1])
+        # of the finest that tell anything: what coarser ones step over, they do not
+        last = len(grows) - 1 - np.argmax(beyond[1:][::-1], axis=0)
+        found = np.take_along_axis(grows, last[None], axis=0)[0] & beyond[1:].any(axis=0)
+        limits, errors = extrapolate(values, floors, sizes, order)
+        return found | beyond[-1] | (np.abs(limits[-1] - settled) > errors[-1] + bar)
 
 
 def settle(values: Matrix, floors: Matrix, sizes: Sequence[float], order: int) -> tuple[Matrix, Matrix]:

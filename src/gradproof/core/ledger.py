@@ -17,7 +17,7 @@ from gradproof.core.investigation import Investigation, basis
 from gradproof.core.ladder import rungs
 from gradproof.core.norm import norm, parts
 from gradproof.core.options import Options
-from gradproof.core.precision import CONFIDENCE, DOUBLE, UNSEEN_SHARE
+from gradproof.core.precision import CONFIDENCE, DERIVATIVE_ROUND_OFF, DOUBLE, UNSEEN_SHARE
 from gradproof.core.probe import Probe, Survey, draw_direction, probe
 from gradproof.core.rows import SeenRow
 from gradproof.core.space import Block, alike
@@ -205,8 +205,24 @@ class Ledger:
         wanted = self.wanted(survey, step)
         if len(self.problem.inputs.blocks) == 1 or not self.questions:
             return wanted
+        share = self._share(survey, block)
         least: Vector | float = step * self.tolerances.least_atol if self.explicit else self._excused(0.0)
-        return np.maximum(wanted * self._share(survey, block), least)
+        if not self.explicit and not self.is_dust(block):
+            least = np.minimum(least, _OWN_SHARE * share * self._moves(survey))
+        return np.maximum(wanted * share, least)
+
+    def is_dust(self, block: Block) -> bool:
+        """Whether what is claimed of an input may be round-off of what is claimed of others, per unit and per step.
+
+        So that of a bias before a batch norm, which should be zero.
+        """
+        if not self.questions:
+            return True
+        gradient, whole = self.questions[0][1], _Moved.by(self.survey, self.questions[0][1])
+        least = DERIVATIVE_ROUND_OFF * self.problem.coarsest_eps
+        return norm(gradient[block.slice]) <= least * norm(gradient) and (
+            norm(whole.shares[block.slice]) <= least * whole.length
+        )
 
     def _share(self, survey: Survey, block: Block) -> float:
         """How large the typical entry of an input is beside that of all that a survey moves, by the first answer.
@@ -229,7 +245,11 @@ class Ledger:
             moved = [block for block, _ in self.steps if survey.direction[block.slice].any()]
             share = max([self._share(self.survey, block) for block in moved], default=0.0)
             whole = self._moves(self.survey)
-            return self._excused(np.fmax(size, share * whole), whole)
+            size = np.fmax(size, share * whole)
+            excused = self._excused(size, whole)
+            if not all(self.is_dust(block) for block in moved):
+                np.minimum(excused, _OWN_SHARE * size, out=excused, where=size > 0)
+            return excused
         return self._excused(size, size if survey is self.survey else None)
 
     def _excused(self, size: Vector | float, whole: Vector | None = None) -> Vector:

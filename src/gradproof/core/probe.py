@@ -22,7 +22,14 @@ import numpy as np
 
 from gradproof.core.ladder import rungs, settle
 from gradproof.core.norm import norm, norm_of_products, parts, products
-from gradproof.core.precision import BEND_ALONG, CONFIDENCE, DOUBLE, INNER_PRODUCT_ROUND_OFF
+from gradproof.core.precision import (
+    BEND_ALONG,
+    CONFIDENCE,
+    DOUBLE,
+    EVALUATION_ROUND_OFF,
+    INNER_PRODUCT_ROUND_OFF,
+    OWN_SIZE,
+)
 from gradproof.core.space import alike
 from gradproof.core.stencil import Stencil
 from gradproof.core.types import Flags, Vector
@@ -33,6 +40,8 @@ _STRAIGHT = 1e-7
 _TINY = float(np.finfo(np.float64).tiny)
 # The finest rung of a survey in double precision: fine enough to step over few of a hundred thousand kinks.
 _FINEST = 35
+# The finest rung of an ordinary one.
+_ORDINARY = 26
 # The bits of a number that its exponent takes; the rest is zero for a power of two.
 _EXPONENT = 0x7FF0_0000_0000_0000
 # From so many rungs and outputs on, quotients tell how noisy a function is.
@@ -127,6 +136,13 @@ class Survey:
     def finest(self) -> int:
         return self._rungs[-1]
 
+    @property
+    def is_unsettled(self) -> Flags:
+        """Outputs of which the finest quotients are no round-off, and still differ as steps longer than waves do."""
+        coarse, fine = self._quotients[-2:]
+        with np.errstate(invalid="ignore"):
+            return np.abs(fine - coarse) > BEND_ALONG * self.stencil.noise * self._blur * 2.0 ** self._rungs[-1]
+
     def between_sides(self) -> Vector:
         """How far apart the two sides of a kink may be along each coordinate alone, as far as the bend tells."""
         apart = np.zeros(len(self.direction))
@@ -219,9 +235,10 @@ class Survey:
         """How many times noisier each output is than its precision explains, as the finest quotients of many show.
 
         Of thousands of outputs some have quotients that agree by luck. Where those of most drift apart as the steps
-        shrink, all of the block are as noisy as these.
+        shrink, all of the block are as noisy as these. What changes outputs by their own size is no noise: steps are
+        longer than what the function does.
         """
-        blur = self._blur
+        blur = alike(len(self._blur), 1.0)
         if len(self._rungs) < _RUNGS_TO_TELL or self.stencil.problem.coarsest_eps > DOUBLE:
             return blur
         for block in self.stencil.problem.outputs.blocks:
@@ -231,7 +248,8 @@ class Survey:
             with np.errstate(all="ignore"):
                 first, last = np.nanmedian(np.abs(coarse - before)), np.nanmedian(np.abs(fine - coarse))
                 own = np.median(self.stencil.noise[block.slice]) * 2.0 ** self._rungs[-1]
-            if last > first and last > own > 0:
+                most = OWN_SIZE * np.median(np.abs(self.stencil.problem.value[block.slice])) * 2.0 ** self._rungs[-1]
+            if last > first and last > own > 0 and last < most:
                 blur = blur if blur.flags.writeable else blur.copy()
                 blur[block.slice] = np.fmax(blur[block.slice], last / own)
         return blur
@@ -239,6 +257,9 @@ class Survey:
     def _settle(self, part: slice) -> None:
         noise, sizes = self.stencil.noise[part] * self._blur[part], [2.0**-rung for rung in self._rungs]
         quotients = [quotient[part] for quotient in self._quotients]
+        if self.finest > _ORDINARY and self.stencil.problem.coarsest_eps <= DOUBLE:
+            # what a steep function makes of the round-off of its argument
+            noise = np.fmax(noise, EVALUATION_ROUND_OFF * DOUBLE * np.abs(quotients[-1]))
         if len(sizes) == 2:
             coarse, fine = quotients
             correction = (fine - coarse) / ((sizes[0] / sizes[1]) ** self.order - 1.0)

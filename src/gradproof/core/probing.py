@@ -7,16 +7,26 @@ end by every entry, while that is affordable. What a probe accuses is pursued un
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
 from gradproof.core.accusation import UNFOUNDED, Accusation, Outcome
 from gradproof.core.entries import Known, every_entry
-from gradproof.core.hidden import doubts, hidden_outputs, seen, sees_factor, unseen_blocks
+from gradproof.core.hidden import (
+    BESIDE_OTHERS,
+    doubts,
+    doubts_of_zeros,
+    hidden_outputs,
+    hidden_zeros,
+    seen,
+    sees_factor,
+    unseen_blocks,
+)
 from gradproof.core.investigation import Investigation, basis
 from gradproof.core.ledger import Ledger
 from gradproof.core.options import Options
-from gradproof.core.probe import Accused
+from gradproof.core.probe import Accused, Survey
 from gradproof.core.problem import Mode
 from gradproof.core.pursuit import Pursuit
 from gradproof.core.push import Push
@@ -27,6 +37,8 @@ from gradproof.core.weak import weak_elements
 
 # Inputs that are looked at alone, if a joint probe does not see them.
 _LEAVES = 16
+# Rungs of long steps, on which round-off is least.
+_LONG_RUNGS = (2, 5, 8, 11)
 
 
 class Prober:
@@ -36,6 +48,8 @@ class Prober:
         self._ledger = Ledger(investigation, options)
         self._questioning = Questioning(self._ledger)
         self._all_seen = False
+        self._lost: list[str] = []
+        """Of inputs of which nothing but zeros is claimed: what could hide, in words."""
 
     def run(self, mode: Mode) -> Outcome:
         """What a mode comes to."""
@@ -54,6 +68,7 @@ class Prober:
         accused = (
             self._questioning.look(ledger.survey, ledger.easiest_step)
             or self._look_at_weak_inputs()
+            or self._look_at_lost_inputs()
             or self._look_at_weak_elements()
             or self._look_for_factors()
             or self._look_at_one_output()
@@ -64,16 +79,17 @@ class Prober:
             yield accusation
             outcome = accusation.located(pursuit.outcome, ledger.sample)
             ledger.wrong = [each for each in outcome.judged if (each.status == Status.WRONG.rank).any()]
-            yield outcome
+            yield outcome if ledger.wrong or outcome.unlocated else replace(outcome, unseen=outcome.unseen + self._lost)
             return
         unseen = self._unseen()
         ledger.is_settled = not unseen
         if unseen and ledger.is_affordable:  # the last resort
             outputs = hidden_outputs(ledger, unseen)
             compared = every_entry(ledger.investigation, ledger.options, (Mode.REVERSE,), Known(ledger.survey, outputs))
-            yield Outcome(compared.judged, compared.unseen, compared.seen)
+            yield Outcome(compared.judged, [*compared.unseen, *self._lost], compared.seen)
         else:
-            yield Outcome(ledger.sample, doubts(ledger, unseen), seen(ledger) if ledger.options.certify else None)
+            told = [*doubts(ledger, unseen), *self._lost]
+            yield Outcome(ledger.sample, told, seen(ledger) if ledger.options.certify else None)
 
     def _unseen(self) -> list[Block]:
         """The inputs that are not seen yet; what is seen stays so."""
@@ -92,6 +108,26 @@ class Prober:
             accused = self._questioning.look_along(direction, float(np.abs(direction[block.slice]).min()))
             if accused is not None:
                 return accused
+        return None
+
+    def _look_at_lost_inputs(self) -> Accused | None:
+        """Each input of which nothing but zeros is claimed, alone and with long steps, where others could hide it."""
+        ledger = self._ledger
+        if ledger.explicit or not ledger.precise or ledger.problem.noise is not None or not ledger.questions:
+            return None
+        if len(ledger.problem.inputs.blocks) == 1:
+            return None
+        for block in hidden_zeros(ledger)[:_LEAVES]:
+            direction = np.zeros_like(ledger.direction)
+            direction[block.slice] = ledger.direction[block.slice]
+            survey = Survey(ledger.stencil, direction)
+            survey.climb(*_LONG_RUNGS)
+            ledger.surveys.append(survey)
+            accusation = ledger.again(survey)
+            if accusation is not None:
+                self._lost.append(f"something moves with {block.label}, {BESIDE_OTHERS}")
+                return survey, accusation
+            self._lost += doubts_of_zeros(ledger, survey, block)
         return None
 
     def _look_at_weak_elements(self) -> Accused | None:

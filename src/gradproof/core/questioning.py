@@ -18,6 +18,7 @@ from gradproof.core.ledger import Ledger
 from gradproof.core.many_kinks import look_around, on_kinks_along
 from gradproof.core.precision import CONFIDENCE
 from gradproof.core.probe import Accused, Probe, Survey, aim, probe
+from gradproof.core.resolution import can_look
 from gradproof.core.rows import MOST_ENTRIES, Row, look_at, settled
 from gradproof.core.types import Flags, Indices, Vector
 
@@ -128,12 +129,19 @@ class Questioning:
         except BudgetExhausted:
             return made  # whether it stands by itself is seen later
         again = probe(survey, made.cotangent, ledger.answer(made))
-        if again.accuses:
+        if again.accuses and not self._is_unresolved(survey, made):
             return again
-        if abs(again.residual) > _WITHDRAWN * abs(made.residual):
+        if not again.accuses and abs(again.residual) > _WITHDRAWN * abs(made.residual):
             survey.value, survey.error = before
             return made
         return ledger.again(survey)
+
+    def _is_unresolved(self, survey: Survey, made: Probe) -> bool:
+        """Whether most outputs that accuse bend on all rungs so far, away from kinks: all may be longer than waves."""
+        asked = made.cotangent != 0
+        most = 2 * int((survey.bent & asked).sum()) > int(asked.sum())
+        shorter = most and can_look(self._ledger.stencil) and not survey.has(FINEST[-1])
+        return shorter and not on_kinks_along(survey).any()
 
     # the next question
 
@@ -148,9 +156,12 @@ class Questioning:
         rungs = self._further_rungs(survey, missing) if ledger.searches else ()  # else they tell no more
         if rungs:
             return lambda: self._climb(survey, rungs)
-        if ledger.precise and not survey.has(FINEST[-1]) and FEW_OF * int(missing.sum()) <= len(missing):
+        if ledger.precise and not survey.has(FINEST[-1]):
             # steps so short that they reach no kink nor pole nearby, for a few outputs among many
-            return lambda: self._climb(survey, FINEST, only=missing)
+            if FEW_OF * int(missing.sum()) <= len(missing):
+                return lambda: self._climb(survey, FINEST, only=missing)
+            if can_look(ledger.stencil) and 2 * int((survey.is_unsettled & missing).sum()) > int(missing.sum()):
+                return lambda: self._climb(survey, FINEST)
         unasked = missing & np.isinf(survey.hides) & np.isfinite(survey.error) & ~survey.bent
         if ledger.searches and unasked.any():  # they seemed to be on a kink before the last rungs
             return lambda: ledger.ask(survey, aim(survey, only=missing))
@@ -169,9 +180,11 @@ class Questioning:
     def _further_rungs(self, survey: Survey, missing: Flags) -> tuple[int, ...]:
         """Two finer rungs where truncation or a bend dominates, one coarser where noise does.
 
-        No bar is narrower than the noise of its rung: a finer one whose noise is wider than all bars tells nothing.
+        No bar is narrower than the noise of its rung: a finer one whose noise is wider than all bars tells nothing,
+        except of a bend, on both sides of which longer steps may reach over all that the function does.
         """
         noise, error = self._ledger.stencil.noise[missing], survey.error[missing]
+        error = np.where(survey.bent[missing], np.inf, error)
         finer = tuple(
             rung for rung in self._ledger.rungs.finer if rung > survey.finest and not (noise * 2.0**rung >= error).all()
         )[:2]

@@ -13,7 +13,7 @@ import numpy as np
 from gradproof.core.investigation import ALL, Investigation
 from gradproof.core.ladder import rungs, stepped
 from gradproof.core.norm import PART, parts
-from gradproof.core.precision import DOUBLE, EVALUATION_ROUND_OFF, HALF_OR_LESS, SHORTEST, least_spacing
+from gradproof.core.precision import DOUBLE, EVALUATION_ROUND_OFF, HALF_OR_LESS, OWN_SIZE, SHORTEST, least_spacing
 from gradproof.core.problem import OutputChangedError, Problem
 from gradproof.core.space import alike
 from gradproof.core.types import Flags, Indices, Matrix, Vector
@@ -64,7 +64,7 @@ class Quotients:
         return self.scale * np.cbrt(self.eps) if self._step is None else np.full(len(self.scale), float(self._step))
 
     def screen(self, columns: slice) -> Matrix:
-        """One central difference per column: J^T restricted to `columns`, one row each."""
+        """One central difference per column: J^T restricted to `columns`, one row each; NaN where F leaps."""
         count, step = columns.stop - columns.start, self.step[columns]
         rows = np.empty((2 * count, count))
         rows[:] = self.problem.point[columns]
@@ -73,7 +73,30 @@ class Quotients:
         below -= step
         self._round(rows, columns)
         values = self.attempt(rows, columns)
-        return (values[:count] - values[count:]) / stepped(above - below, 2.0 * step)[:, None]
+        quotients = (values[:count] - values[count:]) / stepped(above - below, 2.0 * step)[:, None]
+        if not self.fixed and self.only_eps is not None and self.only_eps <= DOUBLE and self.problem.noise is None:
+            leaps = self.leaps(values)
+            if leaps.any():
+                quotients[leaps] = np.nan
+        return quotients
+
+    def leaps(self, values: Matrix) -> Flags:
+        """Where the function changes by its own size between its point and both sides: what happens there is not seen.
+
+        `values` are those of steps to one side, then to the other, one row each. Outputs that happen to be nearly zero,
+        beside what they are there, have no size of their own.
+        """
+        count = len(values) // 2
+        with np.errstate(invalid="ignore", over="ignore"):
+            second = values[:count] + values[count:]
+            second -= 2.0 * self.problem.value
+            found = np.abs(second, out=second) > self._own_size
+            return found & (OWN_SIZE**2 * np.abs(values[:count]) <= self._own_size) if found.any() else found
+
+    @functools.cached_property
+    def _own_size(self) -> Vector:
+        """What an output changes by at most within a step that is not longer than what it does."""
+        return np.maximum(OWN_SIZE * self.problem.outputs.typical(self.problem.value), np.finfo(np.float64).tiny)
 
     def screen_ahead(self, columns: slice) -> Matrix:
         """The same by one evaluation per column, from the point on. Of few outputs, it is known from then on."""

@@ -19,12 +19,17 @@ from gradproof.core.precision import CONFIDENCE, DOUBLE
 from gradproof.core.probe import Survey
 from gradproof.core.problem import Problem
 from gradproof.core.stencil import Stencil
-from gradproof.core.types import Indices, Matrix
+from gradproof.core.types import Flags, Indices, Matrix
 
 FINE = 25
 """The rung of a fine step, which sees kinks that lie nearer than any step of a survey or of screening."""
+# How many rungs above the finest of a survey that is finer still: round-off is less there.
+_COARSER = 3
 # The part of a slope that the two steps may differ by before that is taken for a kink.
 _BENT = 1e-3
+# Two looks at an ordinary function differ by less than this part of the largest entry of a row, or than so much
+# round-off.
+_ALIKE, _ROUND_OFF = 1e-4, 64.0
 
 
 class Look(Protocol):
@@ -33,6 +38,11 @@ class Look(Protocol):
     def estimate(self, columns: Indices, outputs: Indices) -> Estimate:
         """Some entries with error bars, a row for each column; infinite bars where nothing confirms them."""
         ...
+
+
+def fine_rung(survey: Survey | None) -> int:
+    """The rung of a fine step, as short as those that a survey had to take."""
+    return FINE if survey is None else max(FINE, survey.finest - _COARSER)
 
 
 def can_confirm(problem: Problem) -> bool:
@@ -58,7 +68,9 @@ class Surveyed:
             row_bar = off + CONFIDENCE * survey.error[outputs]
             row_bar[survey.bent[outputs] | ~np.isfinite(row_bar)] = np.inf
             step = np.where(survey.direction[columns] != 0, np.abs(survey.direction[columns]), np.nan)
-            error = row_bar[None, :] / step[:, None] + stencil.noise[outputs][None, :] / fine[:, None]
+            floor = stencil.noise[outputs][None, :] / fine[:, None]
+            error = row_bar[None, :] / step[:, None] + floor
+            error[_are_unlike(error, floor, self.values[outputs])] = np.inf
         return Estimate(self.values[np.ix_(outputs, columns)].T, _believed(stencil, columns, error), 0)
 
 
@@ -82,9 +94,16 @@ class Repeated:
             floor = stencil.noise[outputs][None, :] / step[:, None]
             apart = np.abs(slopes - first)
             error = apart + 2.0 * floor
+            error[_are_unlike(error, floor, self.values[outputs])] = np.inf
             error[apart > 8.0 * floor + _BENT * np.abs(first).max(initial=0.0)] = np.inf
         spent = stencil.investigation.cost.evaluations - before
         return Estimate(first, _believed(stencil, columns, error), spent)
+
+
+def _are_unlike(error: Matrix, floor: Matrix, rows: Matrix) -> Flags:
+    """Where two looks differ by what is no round-off: steps may be longer than what the function does here."""
+    largest = np.nanmax(np.abs(rows), axis=1, initial=0.0, where=np.isfinite(rows))
+    return error > _ALIKE * largest[None, :] + _ROUND_OFF * floor
 
 
 def _believed(stencil: Stencil, columns: Indices, error: Matrix) -> Matrix:

@@ -28,6 +28,7 @@ from gradproof.core.ladder import (
     relative_steps,
     rungs,
     settle,
+    unsteady,
 )
 from gradproof.core.precision import BEND, DOUBLE, OWN_SIZE, ROUGH, SHORTEST, UNLIKE_ROUND_OFF
 from gradproof.core.quotients import Quotients
@@ -63,6 +64,7 @@ class Stencil(Quotients):
         reachable = np.isfinite(self.problem.value[rows_of])
         value = np.full((len(index), len(reachable)), np.nan)
         error, drifting = np.full_like(value, np.inf), np.zeros(value.shape, dtype=np.bool_)
+        doubtful = np.zeros(value.shape, dtype=np.bool_)
         for climb in self._climbs(brief=brief):
             with np.errstate(invalid="ignore"):
                 open_ = ~np.isfinite(value) if climb.last_resort else ~(error <= tolerance(value))
@@ -74,7 +76,10 @@ class Stencil(Quotients):
                 climb, missing = self._shortened(climb, index, missing, rows_of)
             for eps in np.unique(self.eps[index[missing]]):
                 rows = missing[self.eps[index[missing]] == eps]
-                new_value, new_error, runs_away = self._measure(climb, index[rows], float(eps), rows_of, stretch)
+                ladder = self._quotients(climb, index[rows], float(eps), rows_of, stretch)
+                new_value, new_error, runs_away = self._settled(climb, index[rows], float(eps), rows_of, ladder)
+                if climb.scale is self.scale and eps <= DOUBLE:  # what is looked at is there whatever other steps say
+                    doubtful[rows] = runs_away | unsteady(*ladder, climb.order, new_value, new_error)
                 better = ~(new_error >= error[rows])
                 if climb.short or climb.near or climb.deep:  # it was nearer
                     better |= contradicts(new_value, new_error, value[rows], error[rows])
@@ -86,7 +91,7 @@ class Stencil(Quotients):
         if self.refusal is not None and not np.isfinite(value[:, reachable]).all():
             raise self.refusal
         error[drifting] = np.inf
-        return Estimate(value, error, self.investigation.cost.evaluations - before)
+        return Estimate(value, error, self.investigation.cost.evaluations - before, doubtful)
 
     def near(self, column: int, outputs: Indices) -> Estimate:
         """The derivative along a coordinate with steps no longer than itself, whatever longer ones say."""
@@ -223,7 +228,17 @@ class Stencil(Quotients):
         self, climb: Climb, index: Indices, eps: float, outputs: slice | Indices, stretch: float = 1.0
     ) -> tuple[Matrix, Matrix, Flags]:
         """Values, error bars, and where these mean nothing because all steps are longer than what the function does."""
-        values, floors, sizes = self._quotients(climb, index, eps, outputs, stretch)
+        return self._settled(climb, index, eps, outputs, self._quotients(climb, index, eps, outputs, stretch))
+
+    def _settled(
+        self,
+        climb: Climb,
+        index: Indices,
+        eps: float,
+        outputs: slice | Indices,
+        ladder: tuple[Matrix, Matrix, list[float]],
+    ) -> tuple[Matrix, Matrix, Flags]:
+        values, floors, sizes = ladder
         value, error = settle(values, floors, sizes, climb.order)
         if climb.deep:  # a function that does not move by so little may be a staircase
             error[(values == 0).sum(axis=0) > 1] = np.inf

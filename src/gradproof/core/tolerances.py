@@ -27,6 +27,8 @@ from gradproof.core.types import Indices, Matrix, Vector
 _BARS = 3.0
 # What round-off may hide in units of the tolerance that was asked for, before a pass says so; as for probes.
 _SHORT = 4.0
+# The part of what is claimed of a pair that is most of it.
+_MOST_OF = 0.5
 
 
 class Tolerances:
@@ -183,6 +185,11 @@ class Tolerances:
             return False
         return bool(self.noise.max(initial=0.0) * self.unresolvable.max(initial=0.0) > _SHORT * self.least_atol)
 
+    @property
+    def is_default(self) -> bool:
+        """Whether no absolute tolerance was given, of a function that is as precise as double precision."""
+        return bool(self._negligible) and not self._low and self._stencil.problem.noise is None
+
     def drowns(self, output: int, input_: int) -> float:
         """What round-off hides of a pair, where that is more than its tolerances allow the largest entry; or zero."""
         problem = self._stencil.problem
@@ -192,6 +199,19 @@ class Tolerances:
         hidden = float(self.noise[rows].max()) * float(self.unresolvable[columns].max())
         relative = float(self.rtol[columns].max()) + float(self.row_rtol[rows].max())
         return hidden if hidden > _SHORT * (self.least_atol + relative * self.largest[output, input_]) else 0.0
+
+    def buries(self, output: int, input_: int) -> float:
+        """What round-off hides of a pair where no tolerance is given, if that is most of what is claimed; or zero.
+
+        Claims that may be round-off of others are none.
+        """
+        problem, claimed = self._stencil.problem, self._claimed.largest
+        rows, columns = problem.outputs.blocks[output].slice, problem.inputs.blocks[input_].slice
+        size = float(claimed[output, input_])
+        if size <= DERIVATIVE_ROUND_OFF * DOUBLE * float(claimed.max(initial=0.0)):
+            return 0.0
+        hidden = float(self.noise[rows].max()) * float(self.unresolvable[columns].max())
+        return hidden if hidden > _MOST_OF * size else 0.0
 
     @property
     def one_step_is_sharp(self) -> bool:

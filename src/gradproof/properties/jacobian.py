@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -41,6 +42,10 @@ _VERBS = {
     Status.INCONCLUSIVE: "cannot be judged (error bar wider than the tolerance)",
     Status.KINK: "are valid subgradients",
 }
+_UNSETTLED = (
+    "cannot be judged (difference quotients settle at no step that\n  round-off leaves: the function varies, or is "
+    "noisy, over less than that)"
+)
 _STATUSES = tuple(Status)
 # Entries that are missing from a pattern, named at most.
 _NAMED = 4
@@ -240,7 +245,9 @@ def _finding(entries: tuple[Entry, ...], judged: Judged, wrong: int, headline: s
     worst = entries[0]
     output, input_ = worst.output.block, worst.input.block
     total = (output.size // output.parts) * (input_.size // input_.parts)
-    count = f"{'at least ' if judged.located else ''}{wrong} of {total} entries {_VERBS[worst.status]}"
+    unsettled = worst.status is Status.INCONCLUSIVE and math.isinf(worst.error)
+    verb = _UNSETTLED if unsettled else _VERBS[worst.status]
+    count = f"{'at least ' if judged.located else ''}{wrong} of {total} entries {verb}"
     by = ", by difference / allowed" if worst.status is Status.WRONG else ""
     return Finding(
         property="jacobian",

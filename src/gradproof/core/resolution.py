@@ -1,0 +1,181 @@
+"""Structure that is finer than the steps of a ladder: waves, bumps and poles, told from kinks and from noise.
+
+The ladder ends where round-off of an ordinary function begins to blur its quotients. A function that varies over less
+than that, sin(1e7 x) at x = 1, looks to it like a kink, like noise, or like the mean of what it does. Before anything
+of the kind is said, the function is looked at with the steps that are left, down to a few dozen spacings of the numbers
+themselves: round-off is wide there, but so is what is in question. That of the output is not all: 1e7 x is rounded
+before its sine is taken, which is as much as to say that x is.
+
+Of a kink there is evidence if the slopes of the two sides differ, and by the same at ever shorter steps; of a jump, if
+what the function leaps by stays the same. Where a bend shrinks with the step, the point is an ordinary one.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+import numpy as np
+
+from gradproof.core.ladder import Estimate, settle, stepped
+from gradproof.core.precision import APART, BEND, DOUBLE, EVALUATION_ROUND_OFF
+from gradproof.core.stencil import Stencil
+from gradproof.core.types import Flags, Indices, Matrix, Vector
+
+# Rungs of the look, coarse to fine; the finest steps are 128 spacings of the largest coordinate long.
+_RUNGS = (24, 27, 30, 33, 36, 39, 42, 45)
+# In ratios that are no powers of two, as in the ladder; of few bits, so that they can be taken exactly.
+_UNEVEN = (1.0, 1.1875, 0.875, 1.125, 0.9375, 1.25, 0.8125, 1.0625)
+_SIZES = tuple(2.0**-rung * uneven for rung, uneven in zip(_RUNGS, _UNEVEN, strict=True))
+# Between neighbouring rungs, what stays the same does so within this factor; what shrinks does so by this one at least.
+_SAME, _SHRINKS = 1.5, 0.5
+# How many times its round-off a bend must be, on the finest rung that it is looked for on.
+_VISIBLE = 8.0
+# Rungs on which a kink or a jump has to show.
+_RUN = 3
+# Rungs that are short enough for all but what may as well be noise: waves of a few thousand spacings of the numbers.
+_PLAIN = 5
+
+
+class Shape(enum.IntEnum):
+    """What a function does around a point, as short steps see it."""
+
+    UNCLEAR = 0
+    SMOOTH = 1
+    KINK = 2
+    JUMP = 3
+
+
+@dataclass(frozen=True, slots=True)
+class FineLook:
+    """Some outputs along one coordinate, by short steps: the derivative, its error bar, and the sides of a kink."""
+
+    shape: Indices
+    """The `Shape` of each output."""
+    estimate: Estimate
+    left: Estimate
+    right: Estimate
+    plain: Flags
+    """Where the longer half of the steps suffice. What only the shortest ones see may as well be noise."""
+
+    @staticmethod
+    def unneeded(count: int) -> FineLook:
+        """That which was not taken."""
+        nothing = Estimate(np.full(count, np.nan), np.full(count, np.inf), 0)
+        return FineLook(np.full(count, Shape.UNCLEAR, dtype=np.intp), nothing, nothing, nothing, np.zeros(count, bool))
+
+
+def can_look(stencil: Stencil) -> bool:
+    """Whether there are shorter steps than the ladder's: not in low precision, and not in noise that was measured."""
+    problem = stencil.problem
+    return not stencil.fixed and problem.noise is None and float(stencil.eps.max(initial=DOUBLE)) <= DOUBLE
+
+
+def look_finely(stencil: Stencil, column: int, outputs: Indices) -> FineLook:
+    """The derivatives of some outputs along a coordinate by all short steps that round-off leaves."""
+    slopes, floors = _sides(stencil, column, outputs, _SIZES)
+    left, right = slopes
+    central = (left + right) / 2.0
+    value, error = _settled(central, floors, order=2)
+    shape = _shapes(right - left, central, 2.0 * floors)
+    # a function that does not move may be a staircase, unless what moved it before would be round-off now
+    still = (slopes == 0).all(axis=0)
+    stops = still[1:] & (np.abs(central[:-1]) > BEND * floors[1:])
+    between_steps = stops.any(axis=0) | still[0]
+    error[between_steps], shape[between_steps] = np.inf, Shape.UNCLEAR
+    sides = [_settled(side, 2.0 * floors, order=1) for side in slopes]
+    first, bar = _settled(central[:_PLAIN], floors[:_PLAIN], order=2)
+    with np.errstate(invalid="ignore"):
+        plain = _shapes((right - left)[:_PLAIN], central[:_PLAIN], 2.0 * floors[:_PLAIN]) == shape
+        plain &= np.abs(first - value) <= bar + error
+    left_side, right_side = (Estimate(*each, evaluations=0) for each in sides)
+    return FineLook(shape, Estimate(value, error, 0), left_side, right_side, plain)
+
+
+def is_kink(stencil: Stencil, column: int, outputs: Indices, left: Vector, right: Vector) -> Flags:
+    """Which outputs have sides with these slopes by the shortest step, too, on which their difference can be seen."""
+    apart = np.abs(right - left)
+    noise = stencil.noise[outputs] + _of_argument(stencil, column, np.fmax(np.abs(left), np.abs(right)))
+    with np.errstate(all="ignore"):
+        shortest = _VISIBLE * 2.0 * noise / (apart * stencil.scale[column])
+        finest = np.array([min([size for size in _SIZES if size >= each], default=_SIZES[0]) for each in shortest])
+    found = np.zeros(len(outputs), dtype=np.bool_)
+    for size in np.unique(finest):
+        (below, above), floors = _sides(stencil, column, outputs, (float(size),))
+        here = finest == size
+        with np.errstate(all="ignore"):
+            slack = (1.0 - 1.0 / _SAME) * apart + 2.0 * floors[0]
+            stays = (np.abs(below[0] - left) <= slack) & (np.abs(above[0] - right) <= slack)
+        found |= here & stays
+    return found
+
+
+def _sides(stencil: Stencil, column: int, outputs: Indices, sizes: tuple[float, ...]) -> tuple[Matrix, Matrix]:
+    """The slopes of the two sides, left and right, one row for each step; and the round-off of their mean."""
+    index, steps = np.full(2 * len(sizes), column, dtype=np.intp), np.array(sizes) * stencil.scale[column]
+    asked = np.concatenate([-steps, steps])
+    values, reached = stencil.moved(index, asked, outputs)
+    with np.errstate(all="ignore"):
+        width = stepped(reached - stencil.problem.point[column], asked)
+        slopes = ((values - stencil.problem.value[outputs]) / width[:, None]).reshape(2, len(sizes), -1)
+        steepest = np.abs(slopes).max(axis=0)
+        noise = stencil.noise[outputs] + _of_argument(stencil, column, steepest)
+        return slopes, noise / steps[:, None]
+
+
+def _of_argument(stencil: Stencil, column: int, slope: Matrix) -> Matrix:
+    """What a function of this slope makes of the round-off of its argument."""
+    return EVALUATION_ROUND_OFF * DOUBLE * abs(float(stencil.problem.point[column])) * slope
+
+
+def _settled(values: Matrix, floors: Matrix, order: int) -> tuple[Vector, Vector]:
+    """The best value with its error bar; wider where the finest quotients leave no doubt that it is another."""
+    value, error = settle(values[:, None, :], floors[:, None, :], _SIZES[: len(values)], order)
+    with np.errstate(invalid="ignore"):
+        apart = np.abs(values - value[0])
+        beyond = np.where(apart > error[0] + BEND * floors, apart, 0.0)
+        finer = beyond[-2:].min(axis=0)  # both of the finest say so
+    return value[0], np.fmax(error[0], finer)
+
+
+def _shapes(bends: Matrix, central: Matrix, floors: Matrix) -> Indices:
+    """What each output does, by the difference of its sides on each rung."""
+    found = [_shape(*(part[:, k] for part in (bends, central, floors))) for k in range(bends.shape[1])]
+    return np.array(found, dtype=np.intp)
+
+
+def _shape(bends: Vector, central: Vector, floors: Vector) -> Shape:
+    if not np.isfinite(bends).all():
+        return Shape.UNCLEAR
+    size = np.abs(bends)
+    if (size <= BEND * floors).all():
+        return Shape.JUMP if _leaps(central, floors) else Shape.SMOOTH
+    # the finest rung on which a bend that stayed the same would be seen
+    visible = np.flatnonzero(size[:-1] > _VISIBLE * floors[1:]) + 1
+    if not len(visible):
+        return Shape.SMOOTH
+    last = int(visible[-1])
+    if size[last] <= _SHRINKS * size[last - 1]:
+        return Shape.SMOOTH
+    if last + 1 < _RUN:
+        return Shape.UNCLEAR
+    runs = [bends[at : at + _RUN] for at in range(last + 2 - _RUN)]
+    longer = any(_is_same(bends[at : at + _RUN + 1]) for at in range(last + 1 - _RUN))  # then round-off begins
+    if _is_same(runs[-1]) or longer:
+        return Shape.KINK
+    return Shape.JUMP if _leaps(bends[: last + 1], floors[: last + 1]) else Shape.UNCLEAR
+
+
+def _leaps(slopes: Vector, floors: Vector) -> bool:
+    """Whether slopes are those of a leap, which grow as the steps shrink."""
+    last = slice(len(slopes) - _RUN, len(slopes))
+    leaps = slopes[last] * np.array(_SIZES[last])
+    return bool((np.abs(slopes[last]) > APART * floors[last]).all()) and _is_same(leaps)
+
+
+def _is_same(run: Vector) -> bool:
+    """Whether numbers have one sign, and neighbours are alike."""
+    if not (run > 0).all() and not (run < 0).all():
+        return False
+    ratios = run[1:] / run[:-1]
+    return bool(((ratios <= _SAME) & (ratios * _SAME >= 1.0)).all())
