@@ -21,7 +21,7 @@ from gradproof.core.precision import CLEAR, DOUBLE, EVALUATION_ROUND_OFF, SHORTE
 from gradproof.core.problem import Mode
 from gradproof.core.screened import FINE, Look, can_confirm
 from gradproof.core.sides import COARSE, from_both_sides
-from gradproof.core.special import Special
+from gradproof.core.special import Special, first_row
 from gradproof.core.status import Status
 from gradproof.core.stencil import Stencil
 from gradproof.core.suspects import Judged, Suspects, rank
@@ -316,7 +316,7 @@ class Judge:
         for column in np.unique(columns[self._stencil.tiny[columns]]):
             here = which[columns == column]
             rows = suspects.rows[here]
-            near = _first_row(self._stencil.near(int(column), rows))
+            near = first_row(self._stencil.near(int(column), rows))
             with np.errstate(all="ignore"):
                 off = np.abs(suspects.analytic[here] - near.value)
                 excess = off - suspects.tolerance[here]

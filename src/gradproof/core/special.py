@@ -71,7 +71,7 @@ class Special:
 
     def _excuse(self, judged: Judged, here: Indices, column: int) -> dict[int, tuple[float, float]]:
         status, rows = judged.status, judged.suspects.rows[here]
-        left, right = (_first_row(estimate) for estimate in self._stencil.sides([column], rows))
+        left, right = (first_row(estimate) for estimate in self._stencil.sides([column], rows))
         special, valid = self._subgradients(judged, here, left, right)
         if self._can_look and special.any():
             look, left, right, doubtful = self._look(rows, column, left, right, special)
@@ -123,5 +123,6 @@ def _finer(side: Estimate, fine: Estimate, where: Flags) -> Estimate:
     return Estimate(np.where(better, fine.value, side.value), np.where(better, fine.error, side.error), 0)
 
 
-def _first_row(estimate: Estimate) -> Estimate:
+def first_row(estimate: Estimate) -> Estimate:
+    """What was measured of one input alone."""
     return Estimate(estimate.value[0], estimate.error[0], estimate.evaluations)
