@@ -26,6 +26,7 @@ from gradproof.core.probe import Probe, Survey
 from gradproof.core.problem import Mode
 from gradproof.core.screened import Surveyed, can_confirm, fine_rung
 from gradproof.core.seen import Seen
+from gradproof.core.sides import FINEST
 from gradproof.core.status import Status
 from gradproof.core.stencil import Stencil
 from gradproof.core.suspects import Judged, Suspects
@@ -60,7 +61,15 @@ class Against:
     @property
     def rung(self) -> int:
         """The finest rung on which a lone error as large as the accusation shows beyond round-off."""
-        told, finest = self.clarity / _VISIBLE, fine_rung(self.survey)
+        return self._at_most(fine_rung(self.survey))
+
+    @property
+    def of_sides(self) -> int:
+        """The same of slopes to one side, which are taken where a survey says nothing."""
+        return self._at_most(FINEST)
+
+    def _at_most(self, finest: int) -> int:
+        told = self.clarity / _VISIBLE
         return finest if not told < 2.0**finest else max(0, math.floor(math.log2(max(told, 1.0))))
 
 
@@ -129,7 +138,7 @@ def _with_kinks(judge: Judge, known: Judged | None, rest: Suspects, against: Aga
     """
     columns, parts = judge.worst_first(rest)[: max(most, _ELEMENTS if known is None else 0)], [known] if known else []
     for column in columns.tolist():
-        found = judge.from_both_sides(against.mode, rest, column, against.rung)
+        found = judge.from_both_sides(against.mode, rest, column, against.of_sides)
         parts += [found] if found is not None else []
         if known is None and found is not None and (found.status == Status.WRONG.rank).any():
             break

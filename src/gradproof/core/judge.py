@@ -19,8 +19,8 @@ from gradproof.core.kinks import Kinks, disproved
 from gradproof.core.ladder import Estimate
 from gradproof.core.precision import CLEAR, DOUBLE, EVALUATION_ROUND_OFF, SHORTEST
 from gradproof.core.problem import Mode
-from gradproof.core.screened import FINE, Look, can_confirm
-from gradproof.core.sides import COARSE, from_both_sides
+from gradproof.core.screened import Look, can_confirm
+from gradproof.core.sides import COARSE, FINEST, from_both_sides
 from gradproof.core.special import Special, first_row
 from gradproof.core.status import Status
 from gradproof.core.stencil import Stencil
@@ -167,7 +167,7 @@ class Judge:
             batch = queue[measured : measured + (min(self._batch, max(1, measured)) if most == math.inf else 1)]
             which = np.flatnonzero(np.isin(self._inputs.element_of(judged.suspects.columns), batch))
             known, ordinary = witness is not None and self._confirm(judged, which, witness), which[:0]
-            if not known and not (wrong and most < math.inf and self._is_wrong_by_sides(judged, which, FINE)):
+            if not known and not (wrong and most < math.inf and self._is_wrong_by_sides(judged, which, FINEST)):
                 ordinary = self._special.resolve(judged, self._climb_twice(judged, which, cheaply=most < math.inf))
             self._spare_flat(judged, which)
             doubtful = which[(status[which] > Status.KINK.rank) & ~np.isin(which, ordinary)]
@@ -199,8 +199,8 @@ class Judge:
         suspects, stencil = judged.suspects, self._stencil
         with np.errstate(all="ignore"):
             off = np.abs(suspects.analytic[which] - suspects.numeric[which]) * stencil.scale[suspects.columns[which]]
-            told = float(np.nanmin(off / stencil.noise[suspects.rows[which]], initial=2.0 ** (FINE + 6))) / 2.0**6
-        return min(FINE, max(COARSE, math.floor(math.log2(max(told, 1.0)))))
+            told = float(np.nanmin(off / stencil.noise[suspects.rows[which]], initial=2.0 ** (FINEST + 6))) / 2.0**6
+        return min(FINEST, max(COARSE, math.floor(math.log2(max(told, 1.0)))))
 
     def _is_wrong_by_sides(self, judged: Judged, which: Indices, rung: int) -> bool:
         """Whether some suspects of one element are all wrong as seen from both sides; what was not measured is then."""

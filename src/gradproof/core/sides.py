@@ -20,6 +20,8 @@ from gradproof.core.types import Matrix
 
 COARSE = 9
 """The coarsest rung that slopes to one side say enough on."""
+FINEST = 31
+"""The finest one that is taken: so short that hardly a wave is straddled, and round-off is a millionth of a slope."""
 # The second step, in units of the first; and how much longer than it a coordinate must be, for zero not to lie between.
 _LONGER, _ROOM = 4.0, 2.0
 
