@@ -48,6 +48,11 @@ class Responses:
     def can_be_asked(self) -> bool:
         return self._elsewhere is not None
 
+    @property
+    def are_rounded(self) -> bool:
+        """Whether they are rounded on the way."""
+        return self._round_off is not None
+
     def of(self, question: Vector, neighbours: int) -> Iterator[Vector]:
         """The answers of so many neighbours."""
         point, eps = self._wide.problem.point, _NEARBY * self._eps
@@ -79,7 +84,8 @@ class Responses:
     def dust(self, question: Vector, answer: Vector) -> Vector:
         """Round-off of what is zero but for that, like the gradient of a bias in front of a batch norm.
 
-        It is made of numbers as large as the outputs, per change of an input as large as it is.
+        It is made of numbers as large as the outputs, per change of an input as large as it is. What cancellation leaves
+        shows by itself where answers are rounded on the way.
         """
         problem, dust = self._low.problem, np.zeros(self._answered.size)
         value = np.where(np.isfinite(problem.value), problem.value, 0.0)
@@ -92,7 +98,7 @@ class Responses:
             part = norm(answer[block.slice] * scale[block.slice])
             if part <= _NOTHING * math.sqrt(block.size) * whole:
                 dust[block.slice] = relative * whole / scale[block.slice]
-            elif part <= _CANCELLED * self._eps * whole:
+            elif not self.are_rounded and part <= _CANCELLED * self._eps * whole:
                 dust[block.slice] = relative * whole / math.sqrt(block.size) / scale[block.slice]
         return dust
 

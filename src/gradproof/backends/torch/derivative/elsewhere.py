@@ -9,7 +9,7 @@ from gradproof.backends.calls import Call
 from gradproof.backends.torch.derivative.forward import Forward
 from gradproof.backends.torch.derivative.outputs import Outputs
 from gradproof.backends.torch.derivative.pull import pull
-from gradproof.backends.torch.derivative.round_off import Rounding
+from gradproof.backends.torch.derivative.round_off import Rounding, prepare
 from gradproof.backends.torch.tensors.point import Point
 from gradproof.core.capabilities import RoundOff
 from gradproof.core.types import Vector
@@ -32,6 +32,7 @@ class Elsewhere:
     @property
     def round_off(self) -> RoundOff:
         """The same of a call in double precision, with each step rounded."""
+        prepare()
         return RoundOff(
             lambda point, eps, seed: self._value(point, Rounding(eps, seed)),
             lambda point, cotangent, eps, seed: self._vjp(point, cotangent, Rounding(eps, seed)),

@@ -24,10 +24,10 @@ _FUSED = "backward"
 """In the names of operators that are taken apart."""
 
 
-def _has_numbers(tensor: torch.Tensor) -> bool:
-    """Whether there are numbers of double precision in its memory; zeros that are only promised have none."""
-    plain = tensor.dtype in _DOUBLE and tensor.layout is torch.strided and tensor.device.type != "meta"
-    return plain and not is_zero_tensor()(tensor)
+def prepare() -> None:
+    """Have private names tried on questions with known answers where no mode is entered that changes the answers."""
+    decompositions()
+    is_zero_tensor()
 
 
 class Rounding(TorchDispatchMode):
@@ -37,6 +37,7 @@ class Rounding(TorchDispatchMode):
         super().__init__()
         self._eps = eps
         self._least = least_spacing(eps)
+        self._decompositions, self._is_zero = decompositions(), is_zero_tensor()
         self._generator = torch.Generator().manual_seed(seed)
 
     def __torch_dispatch__(
@@ -59,7 +60,7 @@ class Rounding(TorchDispatchMode):
         """What an operator gives step by step, each of them rounded; None: it is done in one."""
         if _FUSED not in func._schema.name or func._schema.is_mutable:
             return None
-        steps = decompositions().get(func)
+        steps = self._decompositions.get(func)
         if steps is None:
             return None
         try:
@@ -73,11 +74,16 @@ class Rounding(TorchDispatchMode):
         if isinstance(value, (list, tuple)) and returned.alias_info is None:
             parts = cast("list[Any] | tuple[Any, ...]", value)
             return type(parts)(self._as_returned(part, returned) for part in parts)  # pyright: ignore[reportCallIssue]
-        if not isinstance(value, torch.Tensor) or not _has_numbers(value):
+        if not isinstance(value, torch.Tensor) or not self._has_numbers(value):
             return value
         if returned.alias_info is None:
             return self.rounded(value)
         return value.copy_(self.rounded(value)) if returned.alias_info.is_write else value
+
+    def _has_numbers(self, tensor: torch.Tensor) -> bool:
+        """Whether there are numbers of double precision in its memory; zeros that are only promised have none."""
+        plain = tensor.dtype in _DOUBLE and tensor.layout is torch.strided and tensor.device.type != "meta"
+        return plain and not self._is_zero(tensor)
 
     def rounded(self, tensor: torch.Tensor) -> torch.Tensor:
         """The numbers next to these in the lower precision, on one side or the other."""
