@@ -82,14 +82,23 @@ def learn_noise(
     """
     first = investigation.problem is investigation.made
     coarser = investigation.once(measured) or investigation.once(known_inside) if first else None
-    lost = investigation.once(cancelled) if first and not unless() else None
-    if lost is not None:
-        coarser = _with_lost(coarser or investigation.problem, lost)
+    if first and investigation.problem.evaluates_in is None and not unless():
+        lost = investigation.once(cancelled)
+        coarser = coarser if lost is None else _with_lost(coarser or investigation.problem, lost)
     if coarser is None and slight and not unless():
         coarser = investigation.once(jumping)
     if coarser is None or coarser is investigation.problem or unless():
         return False
     investigation.take_as(coarser, keep=(measured, known_inside, jumping, cancelled))
+    return True
+
+
+def learn_cancelled(investigation: Investigation) -> bool:
+    """Take outputs that are nothing but round-off for that; whether there are any. For a twin, whose noise is its own."""
+    lost = investigation.once(cancelled)
+    if lost is None or investigation.problem is not investigation.made:
+        return False
+    investigation.take_as(_with_lost(investigation.problem, lost), keep=(cancelled,))
     return True
 
 

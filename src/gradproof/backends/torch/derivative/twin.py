@@ -26,7 +26,7 @@ from gradproof.backends.torch.derivative.widening import Widening, wide
 from gradproof.backends.torch.tensors.coordinates import build, resolution
 from gradproof.backends.torch.tensors.point import Point
 from gradproof.core.draws import random_probe
-from gradproof.core.precision import DOUBLE, HALF_OR_LESS, WIDEST_FORMAT
+from gradproof.core.precision import DERIVATIVE_ROUND_OFF, DOUBLE, HALF_OR_LESS, WIDEST_FORMAT
 from gradproof.core.types import Vector
 
 _DOUBLE = (torch.float64, torch.complex128)
@@ -49,6 +49,8 @@ _TINY, _NEAR, _BENT, _JUMPS = 2.0**-30, 2.0**-16, 2.0**-6, 2.0**12
 _TINY_TIMES = 4.0, 16.0
 # Runs of the twin that round, and how far the call may be from what they show.
 _RUNS, _BEYOND = 3, 4.0
+# If they show more than this part of the largest number, they tell nothing.
+_TELLING = 0.125
 # Where an element is small, round-off is that of this part of the largest.
 _OF_THE_LARGEST = 0.1
 
@@ -207,14 +209,15 @@ class _Trial:
         )
 
     def _spreads(self, fine: Sequence[torch.Tensor], at: Vector) -> list[torch.Tensor]:
-        """By how much round-off moves each number of the outputs, but by no more than half of what they are."""
+        """By how much round-off moves each number of the outputs, but by no more than a part of the largest of all."""
         spreads = [torch.zeros_like(output.abs()) for output in fine]
         for seed in range(_RUNS):
-            with torch.no_grad(), Rounding(self._twin.inside, seed):
+            with Rounding(self._twin.inside, seed):
                 rounded = self._run(at)
             for spread, here, index in zip(spreads, fine, self._chosen, strict=True):
-                spread.copy_(torch.maximum(spread, (rounded[index] - here).abs()))
-        return [torch.clamp(spread, max=here.abs().max() / 8.0) for spread, here in zip(spreads, fine, strict=True)]
+                spread.copy_(torch.maximum(spread, (rounded[index].detach() - here).abs()))
+        most = _TELLING * _largest(fine)
+        return [(spread + spread.mean()).clamp_(max=most) for spread in spreads]
 
     def _follows(self) -> bool:
         """Whether twin and original move alike: the twin of a function that also reads inputs by closure does not.
@@ -233,6 +236,8 @@ class _Trial:
         if point.space.coarsest_eps > DOUBLE and self._are_alike(sized, coarse, 0.0, min(_CURVED * reach, 0.5)):
             return True
         near = self._changes(self._run(point.coordinates + _NEAR * self._direction))
+        telling = self._telling()
+        slight, near = [[changes[k] for k in telling] for changes in (slight, near)]
         if _goes_in_steps(_longer(slight, _NEAR / _TINY), near) and not self._is_straight_at_first(slight, near):
             return False
         there = self._run(moved)
@@ -246,6 +251,12 @@ class _Trial:
         pairs = zip(coarse, self._outputs_here, strict=True)
         return self._is_round_off(fine, [change + here for change, here in pairs], moved)
 
+    def _telling(self) -> list[int]:
+        """The outputs that are more than round-off of others."""
+        here = [self._twin.here[i].detach() for i in self._chosen]
+        floor = DERIVATIVE_ROUND_OFF * DOUBLE * _largest(here)
+        return [k for k, output in enumerate(here) if not bool((output.abs() <= floor).all())]
+
     def _is_straight_at_first(self, slight: Sequence[torch.Tensor], near: Sequence[torch.Tensor]) -> bool:
         """Whether what differs over a longer step is straight over all tiny ones, and not still: it bends after them.
 
@@ -254,7 +265,8 @@ class _Trial:
         bent = [_BENT * change.abs().max() < (_NEAR / _TINY * tiny - change).abs() for tiny, change in _pairs(slight, near)]
         straight = [tiny != 0 for tiny in slight]
         for times in _TINY_TIMES:
-            there = self._changes(self._run(self._point.coordinates + times * _TINY * self._direction))
+            moved = self._changes(self._run(self._point.coordinates + times * _TINY * self._direction))
+            there = [moved[k] for k in self._telling()]
             straight = [
                 flags & ((times * tiny - change).abs() <= _BENT * (times * tiny).abs())
                 for flags, (tiny, change) in zip(straight, _pairs(slight, there), strict=True)
@@ -302,6 +314,10 @@ class _Trial:
             _same_change(a, b, o, max(resolution(o.dtype), self._twin.inside), share, curved)
             for a, b, o in zip(fine, coarse, self._outputs, strict=True)
         )
+
+
+def _largest(outputs: Sequence[torch.Tensor]) -> float:
+    return max((float(output.abs().max()) for output in outputs if output.numel()), default=0.0)
 
 
 def _pairs(first: Sequence[torch.Tensor], second: Sequence[torch.Tensor]) -> list[tuple[torch.Tensor, torch.Tensor]]:
