@@ -15,6 +15,7 @@ from gradproof.core.norm import norm
 from gradproof.core.options import Options, Strategy
 from gradproof.core.precision import DOUBLE, MISS, UNSEEN_SHARE, WIDEST_BAR, default_rtol
 from gradproof.core.problem import Mode
+from gradproof.core.repeated import Repeated, repeat
 from gradproof.core.seen import Seen
 from gradproof.core.space import Block
 from gradproof.core.status import Status
@@ -23,6 +24,8 @@ from gradproof.core.types import Flags
 from gradproof.properties.property import Compare, Pause
 from gradproof.results.finding import Finding
 
+# A common factor is wrong if it is off by more than so many times what a single entry may be.
+_SEVERAL = 2.0
 # Inputs that are looked at each by itself; what further ones do is not seen.
 _EACH = 64
 
@@ -53,13 +56,18 @@ def by_integral(
     rtol = float(default_rtol(np.array([problem.coarsest_eps]))[0]) if options.rtol is None else options.rtol
     blocks = [block for number, block in enumerate(problem.inputs.blocks) if block.size and number not in told]
     outcomes: list[tuple[Block, Outcome | None]] = []
-    accused: set[int] = set()
+    accused, told_apart = set[int](), set[int]()
     for block in blocks[:_EACH]:
         outcome, findings = None, list[Finding]()
         for is_aimed in (True, False) if problem.outputs.size == 1 else (True,):
             outcome = _confirmed(investigation, block.slice, is_aimed)
             if outcome is not None and outcome.accuses and _matters(outcome, rtol, options):
                 findings += _accusation(investigation, outcome, block, block.slice)
+        if not findings and not (outcome is not None and outcome.balance.tells):
+            repeated = repeat(investigation, block.slice)
+            if repeated is not None and repeated.tells:
+                told_apart.add(block.start)
+            findings += _by_repetition(investigation, repeated, block, rtol, options)
         if findings:
             accused.add(block.start)
             yield min(findings, key=lambda finding: -finding.status.rank)
@@ -81,6 +89,34 @@ def by_integral(
         yield _unseen(blind, "round-off hides even a common factor of 10 %")
     if hidden:
         yield _unseen(hidden, "whether elements whose gradient is 0 matter is hidden by round-off")
+
+
+def _by_repetition(
+    investigation: Investigation, repeated: Repeated | None, block: Block, rtol: float, options: Options
+) -> Iterator[Finding]:
+    """An accusation by the mean of many segments: of a common factor, beyond what tolerances could add up to."""
+    if repeated is None or abs(repeated.mean) <= repeated.bar + _SEVERAL * rtol:
+        return
+    made = repeated.first
+    if not _matters(Outcome(made, accuses=True, surely=True), rtol, options) or made.is_zero:
+        return
+    yield Finding(
+        property="jacobian",
+        kind="integral",
+        mode=Mode.REVERSE,
+        status=Status.WRONG,
+        input=block.key,
+        headline=(
+            f"Moved along several segments, {block.label} changes the outputs by another sum than "
+            f"{investigation.problem.words.reverse} adds up to: the latter is {1.0 + repeated.mean:.3g} ± "
+            f"{repeated.bar:.2g} times the former (along the first, {made.claimed:.6g} instead of {made.changed:.6g})."
+        ),
+        hint=_hint(1.0 + repeated.mean, is_zero=False),
+        numeric=made.changed,
+        analytic=made.claimed,
+        error=repeated.bar * abs(made.changed),
+        located=True,
+    )
 
 
 def _is_affordable(investigation: Investigation, options: Options) -> bool:
