@@ -16,7 +16,8 @@ import numpy as np
 from gradproof.core.integral import Balance, Course, balance, lay
 from gradproof.core.investigation import Investigation
 from gradproof.core.precision import HALF_OR_LESS, UNSEEN_SHARE
-from gradproof.core.types import Flags
+from gradproof.core.space import Block
+from gradproof.core.types import Flags, Vector
 
 _SEGMENTS, _STUDENT = 8, 12.0
 """How many, and by how many standard errors a mean of so many is off with a probability of 1e-5: of right ones."""
@@ -25,6 +26,8 @@ _HALF, _SINGLE = (0.5, 0.25, 1.0), (2.0**-4, 2.0**-6)
 # Segments that are cut once more, to see what that changes; and how far quadrature may be off in units of it.
 _CUT, _BEYOND = 2, 2.0
 _FIRST_SEED = 101
+# Segments that are looked at before many are, and their length; and how many parts an input is looked at in.
+_FEW, _GLANCE, _PARTS = 3, 0.25, 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,26 +56,65 @@ def repeat(investigation: Investigation, moved: slice | Flags) -> Repeated | Non
     return sharpest
 
 
+def is_suspicious(investigation: Investigation, moved: Flags, allowed: float) -> bool:
+    """Whether a few segments say that the derivative adds up to too much by more than what is allowed.
+
+    It takes a quarter of what `repeat` does, which says whether that is more than round-off.
+    """
+    made = [_along(investigation, moved, number, _GLANCE) for number in range(_FEW)]
+    parts = [_part(balance) for balance in made if balance is not None]
+    return len(parts) == _FEW and abs(float(np.mean(parts))) > allowed
+
+
+def by_value(point: Vector, block: Block) -> list[Flags]:
+    """The coordinates of an input in a few parts, from the smallest numbers to the largest.
+
+    A derivative that is meant for another function of each number (another approximation, say) is too large for some
+    and too small for others, which in the sum over all cancels.
+
+    >>> block = Block("input", 0, "x", (6,), 1, 0, 2.0**-7)
+    >>> [np.flatnonzero(part).tolist() for part in by_value(np.array([3.0, -1.0, 0.0, 2.0, 1.0, -2.0]), block)]
+    [[1, 5], [2, 4], [0, 3]]
+    """
+    order = np.argsort(point[block.slice], kind="stable") + block.start
+    found: list[Flags] = []
+    for part in np.array_split(order, min(_PARTS, len(order) // 2)) if len(order) >= 2 * 2 else []:
+        flags = np.zeros(len(point), dtype=np.bool_)
+        flags[part] = True
+        found.append(flags)
+    return found
+
+
 def _along_many(investigation: Investigation, moved: slice | Flags, length: float) -> Repeated | None:
-    parts: list[float] = []
-    first: Balance | None = None
+    made: list[Balance] = []
     unsettled = 0.0
     for number in range(_SEGMENTS):
-        course = Course(moved, _FIRST_SEED + 2 * number, is_aimed=True)
-        segment = lay(investigation, course.direction(investigation, tight=False), length)
-        if segment is None or not np.isfinite(segment.change).all():
-            return None
-        cotangent = course.cotangent(investigation, segment)
-        made = balance(investigation, segment, cotangent, is_aimed=True, panels=2)
-        if made is None or not made.size:
+        found = _along(investigation, moved, number, length, panels=2)
+        if found is None:
             return None
         if number < _CUT:
-            whole = balance(investigation, segment, cotangent, is_aimed=True)
+            whole = balance(investigation, found.segment, found.cotangent, is_aimed=True)
             if whole is None:
                 return None
-            unsettled = max(unsettled, abs(whole.claimed - made.claimed) / made.size)
-        parts.append((made.claimed - made.changed) / max(abs(made.changed), 0.5 * made.size))
-        first = first or made
-    assert first is not None, "there are segments"
+            unsettled = max(unsettled, abs(whole.claimed - found.claimed) / found.size)
+        made.append(found)
+    parts = [_part(each) for each in made]
     error = float(np.std(parts, ddof=1)) / math.sqrt(_SEGMENTS)
-    return Repeated(float(np.mean(parts)), _STUDENT * error + _BEYOND * unsettled, first)
+    return Repeated(float(np.mean(parts)), _STUDENT * error + _BEYOND * unsettled, made[0])
+
+
+def _along(
+    investigation: Investigation, moved: slice | Flags, number: int, length: float, panels: int = 1
+) -> Balance | None:
+    """The balance along one of the segments; None: it cannot be laid, or says nothing."""
+    course = Course(moved, _FIRST_SEED + 2 * number, is_aimed=True)
+    segment = lay(investigation, course.direction(investigation, tight=False), length)
+    if segment is None or not np.isfinite(segment.change).all():
+        return None
+    made = balance(investigation, segment, course.cotangent(investigation, segment), is_aimed=True, panels=panels)
+    return made if made is not None and made.size else None
+
+
+def _part(made: Balance) -> float:
+    """By which part the derivative adds up to too much."""
+    return (made.claimed - made.changed) / max(abs(made.changed), 0.5 * made.size)

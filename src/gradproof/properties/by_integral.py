@@ -13,9 +13,9 @@ from gradproof.core.integral import Course, Outcome, follow, is_staircase
 from gradproof.core.investigation import Investigation, random_probe
 from gradproof.core.norm import norm
 from gradproof.core.options import Options, Strategy
-from gradproof.core.precision import DOUBLE, MISS, UNSEEN_SHARE, WIDEST_BAR, default_rtol
+from gradproof.core.precision import DOUBLE, HALF_OR_LESS, MISS, UNSEEN_SHARE, WIDEST_BAR, default_rtol
 from gradproof.core.problem import Mode
-from gradproof.core.repeated import Repeated, repeat
+from gradproof.core.repeated import Repeated, by_value, is_suspicious, repeat
 from gradproof.core.seen import Seen
 from gradproof.core.space import Block
 from gradproof.core.status import Status
@@ -56,7 +56,7 @@ def by_integral(
     rtol = float(default_rtol(np.array([problem.coarsest_eps]))[0]) if options.rtol is None else options.rtol
     blocks = [block for number, block in enumerate(problem.inputs.blocks) if block.size and number not in told]
     outcomes: list[tuple[Block, Outcome | None]] = []
-    accused, told_apart = set[int](), set[int]()
+    accused: set[int] = set()
     for block in blocks[:_EACH]:
         outcome, findings = None, list[Finding]()
         for is_aimed in (True, False) if problem.outputs.size == 1 else (True,):
@@ -65,9 +65,9 @@ def by_integral(
                 findings += _accusation(investigation, outcome, block, block.slice)
         if not findings and not (outcome is not None and outcome.balance.tells):
             repeated = repeat(investigation, block.slice)
-            if repeated is not None and repeated.tells:
-                told_apart.add(block.start)
-            findings += _by_repetition(investigation, repeated, block, rtol, options)
+            findings += _by_repetition(investigation, repeated, block, block.slice, rtol, options)
+        if not findings and problem.coarsest_eps > HALF_OR_LESS:
+            findings += _by_parts(investigation, block, rtol, options)
         if findings:
             accused.add(block.start)
             yield min(findings, key=lambda finding: -finding.status.rank)
@@ -91,8 +91,23 @@ def by_integral(
         yield _unseen(hidden, "whether elements whose gradient is 0 matter is hidden by round-off")
 
 
+def _by_parts(investigation: Investigation, block: Block, rtol: float, options: Options) -> Iterator[Finding]:
+    """The same of parts of an input, by the size of its numbers; the first that is wrong."""
+    for part in by_value(investigation.problem.point, block):
+        if is_suspicious(investigation, part, _SEVERAL * rtol):
+            found = [*_by_repetition(investigation, repeat(investigation, part), block, part, rtol, options)]
+            if found:
+                yield found[0]
+                return
+
+
 def _by_repetition(
-    investigation: Investigation, repeated: Repeated | None, block: Block, rtol: float, options: Options
+    investigation: Investigation,
+    repeated: Repeated | None,
+    block: Block,
+    moved: slice | Flags,
+    rtol: float,
+    options: Options,
 ) -> Iterator[Finding]:
     """An accusation by the mean of many segments: of a common factor, beyond what tolerances could add up to."""
     if repeated is None or abs(repeated.mean) <= repeated.bar + _SEVERAL * rtol:
@@ -107,7 +122,7 @@ def _by_repetition(
         status=Status.WRONG,
         input=block.key,
         headline=(
-            f"Moved along several segments, {block.label} changes the outputs by another sum than "
+            f"Moved along several segments, {_by_range(investigation, block, moved)} changes the outputs by another sum than "
             f"{investigation.problem.words.reverse} adds up to: the latter is {1.0 + repeated.mean:.3g} ± "
             f"{repeated.bar:.2g} times the former (along the first, {made.claimed:.6g} instead of {made.changed:.6g})."
         ),
@@ -250,6 +265,13 @@ def _accusation(
         error=made.bar,
         located=True,
     )
+
+
+def _by_range(investigation: Investigation, block: Block, moved: slice | Flags) -> str:
+    if isinstance(moved, slice):
+        return block.label
+    numbers = investigation.problem.point[moved]
+    return f"{block.label}, in its {len(numbers)} elements from {numbers.min():.4g} to {numbers.max():.4g},"
 
 
 def _named(block: Block, moved: slice | Flags) -> str:
