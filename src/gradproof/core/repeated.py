@@ -13,19 +13,21 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gradproof.core.integral import Balance, Course, balance, lay
+from gradproof.core.integral import Balance, Course, Segment, balance, lay, size_around
 from gradproof.core.investigation import Investigation
-from gradproof.core.precision import HALF_OR_LESS, UNSEEN_SHARE
+from gradproof.core.precision import EVALUATION_ROUND_OFF, UNSEEN_SHARE
 from gradproof.core.space import Block
 from gradproof.core.types import Flags, Vector
 
 _SEGMENTS, _STUDENT = 8, 12.0
 """How many, and by how many standard errors a mean of so many is off with a probability of 1e-5: of right ones."""
-_HALF, _SINGLE = (0.5, 0.25, 1.0), (2.0**-4, 2.0**-6)
-"""Half the segments, in units of each coordinate's scale: in half precision and in single precision."""
+_LENGTHS = (0.5, 0.25, 1.0)
+"""Half the segments, in units of each coordinate's scale."""
 # Segments that are cut once more, to see what that changes; and how far quadrature may be off in units of it.
 _CUT, _BEYOND = 2, 2.0
 _FIRST_SEED = 101
+# An output changes by many steps if it does so by this many times its round-off; and so must this part of the change.
+_STEPS, _MOST = 2.0, 0.75
 # Segments that are looked at before many are, and their length; and how many parts an input is looked at in.
 _FEW, _GLANCE, _PARTS = 3, 0.25, 4
 
@@ -47,7 +49,7 @@ class Repeated:
 def repeat(investigation: Investigation, moved: slice | Flags) -> Repeated | None:
     """The mean along segments of one length, of the first length that tells; None: none can be laid."""
     sharpest: Repeated | None = None
-    for length in _HALF if investigation.problem.coarsest_eps > HALF_OR_LESS else _SINGLE:
+    for length in _LENGTHS:
         found = _along_many(investigation, moved, length)
         if found is not None and (sharpest is None or found.bar < sharpest.bar):
             sharpest = found
@@ -111,8 +113,20 @@ def _along(
     segment = lay(investigation, course.direction(investigation, tight=False), length)
     if segment is None or not np.isfinite(segment.change).all():
         return None
+    if not _is_resolved(investigation, segment):
+        return None
     made = balance(investigation, segment, course.cotangent(investigation, segment), is_aimed=True, panels=panels)
     return made if made is not None and made.size else None
+
+
+def _is_resolved(investigation: Investigation, segment: Segment) -> bool:
+    """Whether most of the change is by many steps of the numbers it is computed with: else round-off is not random.
+
+    These may be as large as the outputs are elsewhere: a value that cancellation left changes by a few steps or none.
+    """
+    problem, change = investigation.problem, np.abs(segment.change)
+    step = np.fmax(segment.error, EVALUATION_ROUND_OFF * problem.outputs.eps * investigation.once(size_around))
+    return float(change[change >= _STEPS * step].sum()) > _MOST * float(change.sum())
 
 
 def _part(made: Balance) -> float:

@@ -63,11 +63,11 @@ def by_integral(
             outcome = _confirmed(investigation, block.slice, is_aimed)
             if outcome is not None and outcome.accuses and _matters(outcome, rtol, options):
                 findings += _accusation(investigation, outcome, block, block.slice)
-        if not findings and not (outcome is not None and outcome.balance.tells):
-            repeated = repeat(investigation, block.slice)
-            findings += _by_repetition(investigation, repeated, block, block.slice, rtol, options)
         if not findings and problem.coarsest_eps > HALF_OR_LESS:
-            findings += _by_parts(investigation, block, rtol, options)
+            if outcome is None or not outcome.balance.tells:
+                repeated = repeat(investigation, block.slice)
+                findings += _by_repetition(investigation, repeated, block, block.slice, rtol, options)
+            findings += [] if findings else _by_parts(investigation, block, rtol, options)
         if findings:
             accused.add(block.start)
             yield min(findings, key=lambda finding: -finding.status.rank)
@@ -79,6 +79,8 @@ def by_integral(
     outcome = follow(investigation, Course(slice(0, problem.inputs.size), 11, is_aimed=False))
     if outcome is not None:
         yield _seen(investigation, outcome)
+    if options.strategy is not Strategy.PROBES:  # every entry was compared
+        return
     blind = [*_blind(outcomes, UNSEEN_SHARE * largest), *blocks[_EACH:]]
     hidden = zeros.hidden
     if (blind or hidden) and not accused and _is_affordable(investigation, options):
