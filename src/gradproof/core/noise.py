@@ -94,7 +94,7 @@ def learn_noise(
 
 
 def learn_cancelled(investigation: Investigation) -> bool:
-    """Take outputs that are nothing but round-off for that; whether there are any. For a twin, whose noise is its own."""
+    """Take outputs that are nothing but round-off for that; whether there are any. For a twin and its own noise."""
     lost = investigation.once(cancelled)
     if lost is None or investigation.problem is not investigation.made:
         return False

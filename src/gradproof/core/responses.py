@@ -84,8 +84,8 @@ class Responses:
     def dust(self, question: Vector, answer: Vector) -> Vector:
         """Round-off of what is zero but for that, like the gradient of a bias in front of a batch norm.
 
-        It is made of numbers as large as the outputs, per change of an input as large as it is. What cancellation leaves
-        shows by itself where answers are rounded on the way.
+        It is made of numbers as large as the outputs, per change of an input as large as it is. What cancellation
+        leaves shows by itself where answers are rounded on the way.
         """
         problem, dust = self._low.problem, np.zeros(self._answered.size)
         value = np.where(np.isfinite(problem.value), problem.value, 0.0)

@@ -35,8 +35,8 @@ Known = tuple[Vector, Vector]
 
 ELEMENT, FACTOR = 16.0, 4.0
 """In units of eps: what an element may be off by, relative to itself and its block's rms; and a common factor."""
-# How far the low precision may go beyond what a few neighbours showed: that rounded on the way, and that did not. Of 658
-# operators in bfloat16 none needed more than 0.8 of what neighbours that round showed.
+# How far the low precision may go beyond what a few neighbours showed: that rounded on the way, and that did not. Of
+# 658 operators in bfloat16 none needed more than 0.8 of what neighbours that round showed.
 _BEYOND, _BEYOND_UNROUNDED = 2.0, 4.0
 # How much more all of them may show than one of them.
 _MORE = 2.0

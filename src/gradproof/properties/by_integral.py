@@ -58,16 +58,7 @@ def by_integral(
     outcomes: list[tuple[Block, Outcome | None]] = []
     accused: set[int] = set()
     for block in blocks[:_EACH]:
-        outcome, findings = None, list[Finding]()
-        for is_aimed in (True, False) if problem.outputs.size == 1 else (True,):
-            outcome = _confirmed(investigation, block.slice, is_aimed)
-            if outcome is not None and outcome.accuses and _matters(outcome, rtol, options):
-                findings += _accusation(investigation, outcome, block, block.slice)
-        if not findings and problem.coarsest_eps > HALF_OR_LESS:
-            if outcome is None or not outcome.balance.tells:
-                repeated = repeat(investigation, block.slice)
-                findings += _by_repetition(investigation, repeated, block, block.slice, rtol, options)
-            findings += [] if findings else _by_parts(investigation, block, rtol, options)
+        outcome, findings = _of_block(investigation, options, block, rtol)
         if findings:
             accused.add(block.start)
             yield min(findings, key=lambda finding: -finding.status.rank)
@@ -91,6 +82,24 @@ def by_integral(
         yield _unseen(blind, "round-off hides even a common factor of 10 %")
     if hidden:
         yield _unseen(hidden, "whether elements whose gradient is 0 matter is hidden by round-off")
+
+
+def _of_block(
+    investigation: Investigation, options: Options, block: Block, rtol: float
+) -> tuple[Outcome | None, list[Finding]]:
+    """What segments say of one input, and what they accuse."""
+    problem = investigation.problem
+    outcome, findings = None, list[Finding]()
+    for is_aimed in (True, False) if problem.outputs.size == 1 else (True,):
+        outcome = _confirmed(investigation, block.slice, is_aimed)
+        if outcome is not None and outcome.accuses and _matters(outcome, rtol, options):
+            findings += _accusation(investigation, outcome, block, block.slice)
+    if not findings and problem.coarsest_eps > HALF_OR_LESS:
+        if outcome is None or not outcome.balance.tells:
+            repeated = repeat(investigation, block.slice)
+            findings += _by_repetition(investigation, repeated, block, block.slice, rtol, options)
+        findings += [] if findings else _by_parts(investigation, block, rtol, options)
+    return outcome, findings
 
 
 def _by_parts(investigation: Investigation, block: Block, rtol: float, options: Options) -> Iterator[Finding]:
@@ -124,8 +133,8 @@ def _by_repetition(
         status=Status.WRONG,
         input=block.key,
         headline=(
-            f"Moved along several segments, {_by_range(investigation, block, moved)} changes the outputs by another sum than "
-            f"{investigation.problem.words.reverse} adds up to: the latter is {1.0 + repeated.mean:.3g} ± "
+            f"Moved along several segments, {_by_range(investigation, block, moved)} changes the outputs by another sum "
+            f"than {investigation.problem.words.reverse} adds up to: the latter is {1.0 + repeated.mean:.3g} ± "
             f"{repeated.bar:.2g} times the former (along the first, {made.claimed:.6g} instead of {made.changed:.6g})."
         ),
         hint=_hint(1.0 + repeated.mean, is_zero=False),

@@ -94,4 +94,3 @@ class Rounding(TorchDispatchMode):
         drawn = torch.rand(tensor.shape, dtype=tensor.dtype, generator=self._generator).to(tensor.device)
         near = (tensor / spacing + drawn).floor_().mul_(spacing)
         return torch.where(torch.isfinite(near), near, tensor)
-

@@ -262,7 +262,9 @@ class _Trial:
 
         So does sin(1e4 x), or a sorted list with numbers nearby. What goes in steps stands still or jumps.
         """
-        bent = [_BENT * change.abs().max() < (_NEAR / _TINY * tiny - change).abs() for tiny, change in _pairs(slight, near)]
+        bent = [
+            _BENT * change.abs().max() < (_NEAR / _TINY * tiny - change).abs() for tiny, change in _pairs(slight, near)
+        ]
         straight = [tiny != 0 for tiny in slight]
         for times in _TINY_TIMES:
             moved = self._changes(self._run(self._point.coordinates + times * _TINY * self._direction))
