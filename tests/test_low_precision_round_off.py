@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-import torch.nn.functional as F
+from torch.nn import functional as F  # noqa: N812
 
 import gradproof
 from gradproof.backends.torch.derivative.round_off import Rounding
@@ -170,9 +170,9 @@ def test_a_second_derivative_that_should_be_zero_and_is_not_fails() -> None:
             return v, v.sum(-1, keepdim=True).detach() + 3 * (v - v.detach()).sum(-1, keepdim=True)
 
     x, b = drawn(4, 8, dtype=DOUBLE), drawn(4, 1, dtype=DOUBLE, seed=5)
-    report = second_order(lambda x, b: Shift.apply(x, b).softmax(-1), x, b)  # pyright: ignore
+    report = second_order(lambda x, b: Shift.apply(x, b).softmax(-1), x, b)  # pyright: ignore[reportUnknownMemberType]
     assert report.verdict is Verdict.PASS  # three times zero is zero
-    report = second_order(lambda x, b: Shift.apply(x, b).sin(), x, b)  # pyright: ignore
+    report = second_order(lambda x, b: Shift.apply(x, b).sin(), x, b)  # pyright: ignore[reportUnknownMemberType]
     assert report.verdict is Verdict.FAIL
 
 
@@ -201,7 +201,8 @@ def plain_products(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_right_kernel_of_one_precision_does_not_fail(name: str) -> None:
     function, inputs = KERNELS[name]
     report = gradproof.check(one_kernel(function), inputs(3))
-    expected = (Verdict.PASS, Verdict.INCONCLUSIVE) if name == "product" else (Verdict.PASS,)
+    mixes = name.startswith(("product", "softmax"))  # an entry's bar may be wider than its tolerance
+    expected = (Verdict.PASS, Verdict.INCONCLUSIVE) if mixes else (Verdict.PASS,)
     assert report.verdict in expected, str(report)
 
 

@@ -133,8 +133,8 @@ def _by_repetition(
         status=Status.WRONG,
         input=block.key,
         headline=(
-            f"Moved along several segments, {_by_range(investigation, block, moved)} changes the outputs by another sum "
-            f"than {investigation.problem.words.reverse} adds up to: the latter is {1.0 + repeated.mean:.3g} ± "
+            f"Moved along several segments, {_by_range(investigation, block, moved)} changes the outputs by another "
+            f"sum than {investigation.problem.words.reverse} adds up to: the latter is {1.0 + repeated.mean:.3g} ± "
             f"{repeated.bar:.2g} times the former (along the first, {made.claimed:.6g} instead of {made.changed:.6g})."
         ),
         hint=_hint(1.0 + repeated.mean, is_zero=False),
