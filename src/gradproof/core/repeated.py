@@ -3,7 +3,8 @@
 A single segment's bar holds whatever round-off does, and in half precision hides a fifth of a small derivative. Along
 other directions round-off is another, and a wrong factor is the same. So the part by which the derivative adds up to
 too much is measured along several of them. What these differ by among each other is the round-off there is, and
-Student's t says how far their mean may be off. What quadrature may be off by is not random, and shows by cutting a segment.
+Student's t says how far their mean may be off. What quadrature may be off by is not random, and shows by cutting a
+segment.
 """
 
 from __future__ import annotations
