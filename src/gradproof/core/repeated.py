@@ -22,8 +22,8 @@ from gradproof.core.types import Flags, Vector
 
 _SEGMENTS, _STUDENT = 8, 12.0
 """How many, and by how many standard errors a mean of so many is off with a probability of 1e-5: of right ones."""
-_LENGTHS = (0.5, 0.25, 1.0)
-"""Half the segments, in units of each coordinate's scale."""
+_LENGTHS = (0.5, 0.25)
+"""Half the segments, in units of each coordinate: none changes its sign, because at zero there may be a pole."""
 # Segments that are cut once more, to see what that changes; and how far quadrature may be off in units of it.
 _CUT, _BEYOND = 2, 2.0
 _FIRST_SEED = 101
@@ -111,7 +111,7 @@ def _along(
 ) -> Balance | None:
     """The balance along one of the segments; None: it cannot be laid, or says nothing."""
     course = Course(moved, _FIRST_SEED + 2 * number, is_aimed=True)
-    segment = lay(investigation, course.direction(investigation, tight=False), length)
+    segment = lay(investigation, course.direction(investigation, tight=True), length)
     if segment is None or not np.isfinite(segment.change).all():
         return None
     if not _is_resolved(investigation, segment):

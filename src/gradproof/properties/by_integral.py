@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from gradproof.core.capabilities import Elsewhere
-from gradproof.core.integral import Course, Outcome, follow, is_staircase
+from gradproof.core.integral import Course, Outcome, follow, has_jumps, is_staircase
 from gradproof.core.investigation import Investigation, random_probe
 from gradproof.core.norm import norm
 from gradproof.core.options import Options, Strategy
@@ -125,6 +125,8 @@ def _by_repetition(
         return
     made = repeated.first
     if not _matters(Outcome(made, accuses=True, surely=True), rtol, options) or made.is_zero:
+        return
+    if has_jumps(investigation, made.segment):
         return
     yield Finding(
         property="jacobian",
