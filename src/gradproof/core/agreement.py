@@ -7,12 +7,16 @@ from collections.abc import Callable
 
 import numpy as np
 
-from gradproof.core.precision import DERIVATIVE_ROUND_OFF, reordered
+from gradproof.core.precision import DERIVATIVE_ROUND_OFF, NARROW, largest_number, reordered
 from gradproof.core.problem import Problem
-from gradproof.core.types import Matrix, Vector
+from gradproof.core.types import Flags, Matrix, Vector
 
 Slack = float | Vector
 """What two answers may differ by in any case: one number, or one for each coordinate."""
+
+
+_NEAR_THE_END = 2.0**-6
+# Of the range of half precision: sums and multiples of numbers that are larger may leave it.
 
 
 def same(first: Vector, second: Vector, eps: float, slack: float = 0.0) -> bool:
@@ -33,8 +37,25 @@ def is_linear(
 
 
 def close(first: Vector, second: Vector, problem: Problem, slack: Slack = 0.0) -> bool:
-    """Equal but for what other orders of summation, in other memory layouts, may change of derivatives."""
-    return _within(first, second, reordered(problem.coarsest_eps), slack)
+    """Equal but for what other orders of summation, in other memory layouts, may change of derivatives.
+
+    And for what leaves the range of half precision, in one of them or in both.
+    """
+    relative = reordered(problem.coarsest_eps)
+    if _within(first, second, relative, slack):
+        return True
+    inside = ~leaves_range(first, second, problem)
+    return not inside.all() and _within(np.where(inside, first, 0.0), np.where(inside, second, 0.0), relative, slack)
+
+
+def leaves_range(first: Vector, second: Vector, problem: Problem) -> Flags:
+    """Where one of two numbers that should be the same is no number because they are too large for half precision."""
+    if not any(block.eps == NARROW for block in (*problem.inputs.blocks, *problem.outputs.blocks)):
+        return np.zeros(len(first), dtype=np.bool_)
+    large = _NEAR_THE_END * largest_number(NARROW)
+    left, right = np.isfinite(first), np.isfinite(second)
+    with np.errstate(invalid="ignore"):
+        return (~left & ~right) | (~left & (np.abs(second) >= large)) | (~right & (np.abs(first) >= large))
 
 
 def is_sum(total: Vector, expected: Vector, largest: float, problem: Problem, slack: Slack = 0.0) -> bool:

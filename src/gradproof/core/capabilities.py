@@ -224,6 +224,17 @@ class Elsewhere(NamedTuple):
     jvp: Callable[[Vector, Vector], Vector]
 
 
+class RoundOff(NamedTuple):
+    """A twin with every step rounded to a lower precision, at random: what round-off alone may do to its answers.
+
+    Each is asked for a point, for a probe if it is a derivative, for the spacing of the lower precision and for a seed.
+    """
+
+    evaluate: Callable[[Vector, float, int], Vector]
+    vjp: Callable[[Vector, Vector, float, int], Vector]
+    jvp: Callable[[Vector, Vector, float, int], Vector]
+
+
 class Twinned(NamedTuple):
     """A twin: the same map as a whole Problem in double precision, whose blocks differ in their spacing only.
 

@@ -25,6 +25,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from gradproof.core.cancelled import cancelled
 from gradproof.core.capabilities import Twin
 from gradproof.core.investigation import Investigation, random_probe
 from gradproof.core.norm import norm, parts
@@ -33,6 +34,7 @@ from gradproof.core.precision import (
     CLEAR,
     COARSEST_NOISE,
     DOUBLE,
+    EVALUATION_ROUND_OFF,
     LEAST_JUMP,
     MEASURED,
     MEASURED_NOISE,
@@ -80,12 +82,30 @@ def learn_noise(
     """
     first = investigation.problem is investigation.made
     coarser = investigation.once(measured) or investigation.once(known_inside) if first else None
+    if first and investigation.problem.evaluates_in is None and not unless():
+        lost = investigation.once(cancelled)
+        coarser = coarser if lost is None else _with_lost(coarser or investigation.problem, lost)
     if coarser is None and slight and not unless():
         coarser = investigation.once(jumping)
     if coarser is None or coarser is investigation.problem or unless():
         return False
-    investigation.take_as(coarser, keep=(measured, known_inside, jumping))
+    investigation.take_as(coarser, keep=(measured, known_inside, jumping, cancelled))
     return True
+
+
+def learn_cancelled(investigation: Investigation) -> bool:
+    """Take outputs that are nothing but round-off for that; whether there are any. For a twin and its own noise."""
+    lost = investigation.once(cancelled)
+    if lost is None or investigation.problem is not investigation.made:
+        return False
+    investigation.take_as(_with_lost(investigation.problem, lost), keep=(cancelled,))
+    return True
+
+
+def _with_lost(problem: Problem, lost: Vector) -> Problem:
+    """The Problem with the noise of outputs that are nothing but that."""
+    own = EVALUATION_ROUND_OFF * _own_spacing(problem) * problem.outputs.typical(problem.value)
+    return replace(problem, noise=np.fmax(own if problem.noise is None else problem.noise, lost))
 
 
 def told(investigation: Investigation) -> Iterator[Note]:

@@ -31,6 +31,15 @@ def least_spacing(eps: float) -> float:
     return least_normal * eps
 
 
+def largest_number(eps: float) -> float:
+    """Where the numbers of a format end, by their spacing.
+
+    >>> largest_number(2.0**-10), largest_number(2.0**-23) > 1e38
+    (65504.0, True)
+    """
+    return (2.0 - eps) * 2.0 ** (15 if eps == NARROW else 127 if eps >= SINGLE else 1023)
+
+
 # Round-off, in units of eps.
 
 EVALUATION_ROUND_OFF = 2.0

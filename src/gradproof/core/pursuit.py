@@ -125,7 +125,7 @@ class Pursuit:
             self._learn_largest(output, row)
             columns = [part for column in _columns(survey, output, row) for part in ledger.parts(column)]
             found += [(output, column, float(row[column])) for column in dict.fromkeys(columns)]
-            if len(columns) == 1 and not survey.bent[output]:
+            if len(columns) == 1 and survey.direction[columns[0]] and not survey.bent[output]:
                 alone[output, columns[0]] = _difference(survey, output, row, columns[0])
             if len(found) >= ledger.options.worst or ledger.investigation.cost.evaluations - before > most:
                 break

@@ -9,12 +9,13 @@ from dataclasses import replace
 import numpy as np
 
 from gradproof.core.capabilities import Elsewhere
-from gradproof.core.integral import Course, Outcome, follow, is_staircase
+from gradproof.core.integral import Course, Outcome, follow, has_jumps, is_staircase
 from gradproof.core.investigation import Investigation, random_probe
 from gradproof.core.norm import norm
 from gradproof.core.options import Options, Strategy
-from gradproof.core.precision import DOUBLE, MISS, UNSEEN_SHARE, WIDEST_BAR, default_rtol
+from gradproof.core.precision import DOUBLE, HALF_OR_LESS, MISS, UNSEEN_SHARE, WIDEST_BAR, default_rtol
 from gradproof.core.problem import Mode
+from gradproof.core.repeated import Repeated, by_value, is_suspicious, repeat
 from gradproof.core.seen import Seen
 from gradproof.core.space import Block
 from gradproof.core.status import Status
@@ -23,6 +24,8 @@ from gradproof.core.types import Flags
 from gradproof.properties.property import Compare, Pause
 from gradproof.results.finding import Finding
 
+# A common factor is wrong if it is off by more than so many times what a single entry may be.
+_SEVERAL = 2.0
 # Inputs that are looked at each by itself; what further ones do is not seen.
 _EACH = 64
 
@@ -55,11 +58,7 @@ def by_integral(
     outcomes: list[tuple[Block, Outcome | None]] = []
     accused: set[int] = set()
     for block in blocks[:_EACH]:
-        outcome, findings = None, list[Finding]()
-        for is_aimed in (True, False) if problem.outputs.size == 1 else (True,):
-            outcome = _confirmed(investigation, block.slice, is_aimed)
-            if outcome is not None and outcome.accuses and _matters(outcome, rtol, options):
-                findings += _accusation(investigation, outcome, block, block.slice)
+        outcome, findings = _of_block(investigation, options, block, rtol)
         if findings:
             accused.add(block.start)
             yield min(findings, key=lambda finding: -finding.status.rank)
@@ -71,6 +70,8 @@ def by_integral(
     outcome = follow(investigation, Course(slice(0, problem.inputs.size), 11, is_aimed=False))
     if outcome is not None:
         yield _seen(investigation, outcome)
+    if options.strategy is not Strategy.PROBES:  # every entry was compared
+        return
     blind = [*_blind(outcomes, UNSEEN_SHARE * largest), *blocks[_EACH:]]
     hidden = zeros.hidden
     if (blind or hidden) and not accused and _is_affordable(investigation, options):
@@ -81,6 +82,69 @@ def by_integral(
         yield _unseen(blind, "round-off hides even a common factor of 10 %")
     if hidden:
         yield _unseen(hidden, "whether elements whose gradient is 0 matter is hidden by round-off")
+
+
+def _of_block(
+    investigation: Investigation, options: Options, block: Block, rtol: float
+) -> tuple[Outcome | None, list[Finding]]:
+    """What segments say of one input, and what they accuse."""
+    problem = investigation.problem
+    outcome, findings = None, list[Finding]()
+    for is_aimed in (True, False) if problem.outputs.size == 1 else (True,):
+        outcome = _confirmed(investigation, block.slice, is_aimed)
+        if outcome is not None and outcome.accuses and _matters(outcome, rtol, options):
+            findings += _accusation(investigation, outcome, block, block.slice)
+    if not findings and problem.coarsest_eps > HALF_OR_LESS:
+        if outcome is None or not outcome.balance.tells:
+            repeated = repeat(investigation, block.slice)
+            findings += _by_repetition(investigation, repeated, block, block.slice, rtol, options)
+        findings += [] if findings else _by_parts(investigation, block, rtol, options)
+    return outcome, findings
+
+
+def _by_parts(investigation: Investigation, block: Block, rtol: float, options: Options) -> Iterator[Finding]:
+    """The same of parts of an input, by the size of its numbers; the first that is wrong."""
+    for part in by_value(investigation.problem.point, block):
+        if is_suspicious(investigation, part, _SEVERAL * rtol):
+            found = [*_by_repetition(investigation, repeat(investigation, part), block, part, rtol, options)]
+            if found:
+                yield found[0]
+                return
+
+
+def _by_repetition(
+    investigation: Investigation,
+    repeated: Repeated | None,
+    block: Block,
+    moved: slice | Flags,
+    rtol: float,
+    options: Options,
+) -> Iterator[Finding]:
+    """An accusation by the mean of many segments: of a common factor, beyond what tolerances could add up to."""
+    if repeated is None or abs(repeated.mean) <= repeated.bar + _SEVERAL * rtol:
+        return
+    made = repeated.first
+    if not _matters(Outcome(made, accuses=True, surely=True), rtol, options) or made.is_zero:
+        return
+    if has_jumps(investigation, made.segment):
+        return
+    yield Finding(
+        property="jacobian",
+        kind="integral",
+        mode=Mode.REVERSE,
+        status=Status.WRONG,
+        input=block.key,
+        headline=(
+            f"Moved along several segments, {_by_range(investigation, block, moved)} changes the outputs by another "
+            f"sum than {investigation.problem.words.reverse} adds up to: the latter is {1.0 + repeated.mean:.3g} ± "
+            f"{repeated.bar:.2g} times the former (along the first, {made.claimed:.6g} instead of {made.changed:.6g})."
+        ),
+        hint=_hint(1.0 + repeated.mean, is_zero=False),
+        numeric=made.changed,
+        analytic=made.claimed,
+        error=repeated.bar * abs(made.changed),
+        located=True,
+    )
 
 
 def _is_affordable(investigation: Investigation, options: Options) -> bool:
@@ -214,6 +278,13 @@ def _accusation(
         error=made.bar,
         located=True,
     )
+
+
+def _by_range(investigation: Investigation, block: Block, moved: slice | Flags) -> str:
+    if isinstance(moved, slice):
+        return block.label
+    numbers = investigation.problem.point[moved]
+    return f"{block.label}, in its {len(numbers)} elements from {numbers.min():.4g} to {numbers.max():.4g},"
 
 
 def _named(block: Block, moved: slice | Flags) -> str:

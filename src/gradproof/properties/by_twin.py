@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from gradproof.core.investigation import Investigation, basis
+from gradproof.core.noise import learn_cancelled
 from gradproof.core.norm import norm
 from gradproof.core.options import Options
 from gradproof.core.problem import Mode, Problem
@@ -52,24 +53,36 @@ def by_twin(
     wide = investigation.once(widened)
     assert wide is not None, "there is no twin"
     problem = investigation.problem
-    findings: list[Finding] = []
-    seen: list[Seen | Note] = [Note(_NOTE.format(low=_precision(problem)))]
-    for found in compared(wide, wide_options(problem, options)):
-        if isinstance(found, Pause):
-            yield found
-        elif isinstance(found, Finding):
-            findings.append(_renamed(found, problem))
-        else:
-            seen.append(found)
+    asked = wide_options(problem, options)
+    findings, seen = yield from _sorted(compared(wide, asked))
+    if any(finding.status is not Status.KINK for finding in findings) and learn_cancelled(wide):
+        findings, seen = yield from _sorted(compared(wide, asked))
+    findings = [_renamed(finding, problem) for finding in findings]
     wrong = any(finding.status is Status.WRONG for finding in findings)
     if wrong and may_differ and _is_another(investigation, wide, options):
         yield Note(_ANOTHER.format(low=_precision(problem)))
         return False
+    yield Note(_NOTE.format(low=_precision(problem)))
     yield from (*seen, *findings)
     if not wrong:  # the difference to a wrong derivative says nothing
         for mode in options.modes:
             yield from _compared(Comparer(investigation, wide, options, mode, _answered(investigation, options, mode)))
     return True
+
+
+def _sorted(
+    found: Iterator[Finding | Seen | Pause],
+) -> Generator[Pause, None, tuple[list[Finding], list[Seen]]]:
+    """Findings, and what was seen."""
+    findings, seen = list[Finding](), list[Seen]()
+    for each in found:
+        if isinstance(each, Pause):
+            yield each
+        elif isinstance(each, Finding):
+            findings.append(each)
+        else:
+            seen.append(each)
+    return findings, seen
 
 
 def _answered(investigation: Investigation, options: Options, mode: Mode) -> Known | None:
@@ -142,6 +155,7 @@ def _placed(finding: Finding, comparer: Comparer, deviation: Deviation) -> Findi
         right = whole - left
         low, high, whole = (middle, high, right) if abs(right) > abs(left) else (low, middle, left)
     made = comparer.compare(basis(slice(low, low + 1), asked.size)[0])
+    weight = abs(float(deviation.question[low])) or 1.0  # zero, where all that differs is what was left out
     here, there = answered.place(worst), asked.place(low)
     reverse = comparer.mode is Mode.REVERSE
     entry = Entry(
@@ -150,7 +164,7 @@ def _placed(finding: Finding, comparer: Comparer, deviation: Deviation) -> Findi
         numeric=float(made.wide[worst]),
         error=0.0,
         analytic=float(made.low[worst]),
-        tolerance=min(float(made.allowed[worst]), float(deviation.allowed[0] / abs(deviation.question[low]))),
+        tolerance=min(float(made.allowed[worst]), float(deviation.allowed[0]) / weight),
         status=Status.WRONG,
     )
     return replace(finding, entries=(entry,), located=True).at(entry)

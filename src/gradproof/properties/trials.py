@@ -31,7 +31,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gradproof.core.agreement import close, is_sum, largest_of, within
+from gradproof.core.agreement import close, is_sum, largest_of, leaves_range, within
 from gradproof.core.capabilities import MemoryLayout, Stateless
 from gradproof.core.investigation import Investigation
 from gradproof.core.options import Options
@@ -160,7 +160,9 @@ class RowSum:
         """Whether a gradient is this but for round-off and noise, found with `factor` times the cotangent."""
         if close(gradient, self.expected, self._investigation.problem):
             return True  # nearly always
-        return within(gradient, self.expected, self._slack + self._options.nondet_tol / factor)
+        inside = ~leaves_range(gradient, self.expected, self._investigation.problem)
+        slack = self._slack + self._options.nondet_tol / factor
+        return within(np.where(inside, gradient, 0.0), np.where(inside, self.expected, 0.0), slack)
 
     @functools.cached_property
     def _slack(self) -> Vector:

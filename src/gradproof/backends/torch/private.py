@@ -403,3 +403,21 @@ def home_of_operator(name: str) -> str:
 def uncompiled() -> AbstractContextManager[Any]:
     """While inside, compiled functions run as they are written; where nothing is compiled, there is nothing to do."""
     return torch.compiler.set_stance("force_eager") if "torch._dynamo" in sys.modules else nullcontext()
+
+
+# operators that do several things at once
+
+
+@functools.cache
+def decompositions() -> Mapping[Any, Callable[..., Any]]:
+    """Operators, each with a function that does the same step by step; none known: they stay in one piece."""
+    return _trusted("torch._decomp.decomposition_table", _private_decompositions, _takes_apart, {})
+
+
+def _private_decompositions() -> Mapping[Any, Callable[..., Any]]:
+    return importlib.import_module("torch._decomp").decomposition_table
+
+
+def _takes_apart(table: Mapping[Any, Callable[..., Any]]) -> bool:
+    made = table[_torch.ops.aten.tanh_backward.default](_number(2.0), _number(0.5))
+    return float(made) == 1.5

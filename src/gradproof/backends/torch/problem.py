@@ -37,6 +37,7 @@ from gradproof.core.capabilities import (
     MovesTogether,
     Omission,
     Pairing,
+    RoundOff,
     Stateless,
     Twin,
     Twinned,
@@ -143,6 +144,8 @@ def _assemble(
     if outputs.connected and not point.stand_ins and not point.moves_together:
         moved = Moved(call, point, outputs, forward)
         further = {**further, Elsewhere: Elsewhere(moved.vjp, moved.jvp)}
+        if isinstance(call, WideCall):
+            further[RoundOff] = moved.round_off
         if not isinstance(call, WideCall) and (twin is not None or point.space.coarsest_eps <= DOUBLE):
             find = functools.partial(_twinned, call, point, outputs, reverse, least_products, twin)
             further = {**further, Twin: Twin(_Once(find))}
@@ -226,6 +229,8 @@ def _twinned(
     }
     if elsewhere is not None:
         capabilities[Elsewhere] = elsewhere._replace(vjp=widening(elsewhere.vjp))
+        round_off = made.capabilities[RoundOff]
+        capabilities[RoundOff] = round_off._replace(vjp=widening(round_off.vjp))
     problem = dataclasses.replace(
         made, vjp=widening(backward.vjp), capabilities=capabilities, evaluations=made.evaluations + tries
     )

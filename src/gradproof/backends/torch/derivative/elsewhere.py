@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
 from gradproof.backends.calls import Call
 from gradproof.backends.torch.derivative.forward import Forward
 from gradproof.backends.torch.derivative.outputs import Outputs
 from gradproof.backends.torch.derivative.pull import pull
+from gradproof.backends.torch.derivative.round_off import Rounding, prepare
 from gradproof.backends.torch.tensors.point import Point
+from gradproof.core.capabilities import RoundOff
 from gradproof.core.types import Vector
 
 
@@ -18,19 +23,50 @@ class Elsewhere:
 
     def vjp(self, coordinates: Vector, cotangent: Vector) -> Vector:
         """J^T v there."""
-        point, outputs = self._point, self._outputs
-        try:
-            point.move(coordinates)
-            picked = zip(outputs.pick(self._call()), outputs.build(cotangent), strict=True)
-            flowing = [(output, v) for output, v in picked if output.requires_grad]
-            return point.gather(pull([output for output, _ in flowing], point.tensors, [v for _, v in flowing]))
-        finally:
-            point.restore()
+        return self._vjp(coordinates, cotangent, nullcontext())
 
     def jvp(self, coordinates: Vector, tangent: Vector) -> Vector:
         """J u there."""
+        return self._jvp(coordinates, tangent, nullcontext())
+
+    @property
+    def round_off(self) -> RoundOff:
+        """The same of a call in double precision, with each step rounded."""
+        prepare()
+        return RoundOff(
+            lambda point, eps, seed: self._value(point, Rounding(eps, seed)),
+            lambda point, cotangent, eps, seed: self._vjp(point, cotangent, Rounding(eps, seed)),
+            lambda point, tangent, eps, seed: self._jvp(point, tangent, Rounding(eps, seed)),
+        )
+
+    def _value(self, coordinates: Vector, around: AbstractContextManager[Any]) -> Vector:
+        point, outputs = self._point, self._outputs
+        try:
+            point.move(coordinates)
+            with around:
+                made = outputs.pick(self._call())
+            return outputs.read(made)
+        finally:
+            point.restore()
+
+    def _vjp(self, coordinates: Vector, cotangent: Vector, around: AbstractContextManager[Any]) -> Vector:
+        """`around` the calls only: what moves the point is none of the function's."""
+        point, outputs = self._point, self._outputs
+        try:
+            point.move(coordinates)
+            built = outputs.build(cotangent)
+            with around:
+                picked = zip(outputs.pick(self._call()), built, strict=True)
+                flowing = [(output, v) for output, v in picked if output.requires_grad]
+                pulled = pull([output for output, _ in flowing], point.tensors, [v for _, v in flowing])
+            return point.gather(pulled)
+        finally:
+            point.restore()
+
+    def _jvp(self, coordinates: Vector, tangent: Vector, around: AbstractContextManager[Any]) -> Vector:
         try:
             self._point.move(coordinates)
-            return self._forward.jvp(tangent)
+            with around:
+                return self._forward.jvp(tangent)
         finally:
             self._point.restore()

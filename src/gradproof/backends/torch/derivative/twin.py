@@ -21,6 +21,7 @@ import torch
 
 from gradproof.backends.calls import Call
 from gradproof.backends.torch.calls import flatten_outputs, is_floating
+from gradproof.backends.torch.derivative.round_off import Rounding
 from gradproof.backends.torch.derivative.widening import Widening, wide
 from gradproof.backends.torch.tensors.coordinates import build, resolution
 from gradproof.backends.torch.tensors.point import Point
@@ -33,7 +34,7 @@ from gradproof.backends.twins import (
     SAME_VALUE,
 )
 from gradproof.core.draws import random_probe
-from gradproof.core.precision import DOUBLE, HALF_OR_LESS, WIDEST_FORMAT
+from gradproof.core.precision import DERIVATIVE_ROUND_OFF, DOUBLE, HALF_OR_LESS, WIDEST_FORMAT
 from gradproof.core.types import Vector
 
 _DOUBLE = (torch.float64, torch.complex128)
@@ -45,6 +46,12 @@ _LONGEST = 1.5
 # A step that no lower precision sees, and one that single precision sees. Slopes along the two differ by less than this
 # part of the largest, unless the function goes in steps, or jumps at the point: then they do by far more.
 _TINY, _NEAR, _BENT, _JUMPS = 2.0**-30, 2.0**-16, 2.0**-6, 2.0**12
+# Longer ones that still are tiny, in units of the first.
+_TINY_TIMES = 4.0, 16.0
+# Runs of the twin that round, and how far the call may be from what they show.
+_RUNS, _BEYOND = 3, 4.0
+# If they show more than this part of the largest number, they tell nothing.
+_TELLING = 0.125
 
 
 class Twin:
@@ -182,10 +189,34 @@ class _Trial:
             other = twin.here[index] if index < len(twin.here) else None
             if not isinstance(other, torch.Tensor) or other.shape != output.shape or other.dtype != wide(output.dtype):
                 return False
-            if not _same_function(other, output, max(resolution(output.dtype), twin.inside)):
-                return False
             twin.is_sharper |= not _same_function(other, output, DOUBLE)
-        return True
+        fine = [twin.here[i].detach() for i in self._chosen]
+        pairs = zip(fine, self._outputs, strict=True)
+        if all(_same_function(other, output, max(resolution(output.dtype), twin.inside)) for other, output in pairs):
+            return True
+        return self._is_round_off(fine, self._outputs_here, self._point.coordinates)
+
+    def _is_round_off(self, fine: Sequence[torch.Tensor], coarse: Sequence[torch.Tensor], at: Vector) -> bool:
+        """Whether outputs differ by what round-off inside does to them: that of 1e4 x, in sin(1e4 x).
+
+        Both are the twin's and those of the call, for a point.
+        """
+        spreads = self._spreads(fine, at)
+        return all(
+            bool(((a - b).abs() <= _BEYOND * spread + SAME_VALUE * self._twin.inside * a.abs()).all())
+            for a, b, spread in zip(fine, coarse, spreads, strict=True)
+        )
+
+    def _spreads(self, fine: Sequence[torch.Tensor], at: Vector) -> list[torch.Tensor]:
+        """By how much round-off moves each number of the outputs, but by no more than a part of the largest of all."""
+        spreads = [torch.zeros_like(output.abs()) for output in fine]
+        for seed in range(_RUNS):
+            with Rounding(self._twin.inside, seed):
+                rounded = self._run(at)
+            for spread, here, index in zip(spreads, fine, self._chosen, strict=True):
+                spread.copy_(torch.maximum(spread, (rounded[index].detach() - here).abs()))
+        most = _TELLING * _largest(fine)
+        return [(spread + spread.mean()).clamp_(max=most) for spread in spreads]
 
     def _follows(self) -> bool:
         """Whether twin and original move alike: the twin of a function that also reads inputs by closure does not.
@@ -204,14 +235,45 @@ class _Trial:
         if point.space.coarsest_eps > DOUBLE and self._are_alike(sized, coarse, 0.0, min(_CURVED * reach, 0.5)):
             return True
         near = self._changes(self._run(point.coordinates + _NEAR * self._direction))
-        if _goes_in_steps(_longer(slight, _NEAR / _TINY), near):
+        telling = self._telling()
+        slight, near = [[changes[k] for k in telling] for changes in (slight, near)]
+        if _goes_in_steps(_longer(slight, _NEAR / _TINY), near) and not self._is_straight_at_first(slight, near):
             return False
         there = self._run(moved)
         self._twin.is_sharper |= not all(
             _same_function(there[i], change + self._outputs_here[k], DOUBLE)
             for k, (i, change) in enumerate(zip(self._chosen, coarse, strict=True))
         )
-        return self._are_alike(self._changes(there), coarse, SAME_CHANGE_SHARE)
+        if self._are_alike(self._changes(there), coarse, SAME_CHANGE_SHARE):
+            return True
+        fine = [there[i].detach() for i in self._chosen]
+        pairs = zip(coarse, self._outputs_here, strict=True)
+        return self._is_round_off(fine, [change + here for change, here in pairs], moved)
+
+    def _telling(self) -> list[int]:
+        """The outputs that are more than round-off of others."""
+        here = [self._twin.here[i].detach() for i in self._chosen]
+        floor = DERIVATIVE_ROUND_OFF * DOUBLE * _largest(here)
+        return [k for k, output in enumerate(here) if not bool((output.abs() <= floor).all())]
+
+    def _is_straight_at_first(self, slight: Sequence[torch.Tensor], near: Sequence[torch.Tensor]) -> bool:
+        """Whether what differs over a longer step is straight over all tiny ones, and not still: it bends after them.
+
+        So does sin(1e4 x), or a sorted list with numbers nearby. What goes in steps stands still or jumps.
+        """
+        bent = [
+            _BENT * change.abs().max() < (_NEAR / _TINY * tiny - change).abs() for tiny, change in _pairs(slight, near)
+        ]
+        straight = [tiny != 0 for tiny in slight]
+        for times in _TINY_TIMES:
+            moved = self._changes(self._run(self._point.coordinates + times * _TINY * self._direction))
+            there = [moved[k] for k in self._telling()]
+            straight = [
+                flags & ((times * tiny - change).abs() <= _BENT * (times * tiny).abs())
+                for flags, (tiny, change) in zip(straight, _pairs(slight, there), strict=True)
+            ]
+        differing = sum(int(flags.sum()) for flags in bent)
+        return 2 * sum(int((a & b).sum()) for a, b in _pairs(bent, straight)) >= differing
 
     def _is_stored_low(self) -> bool:
         """Whether all outputs are numbers of a lower precision; integers, which a flat function may give, are none."""
@@ -253,6 +315,14 @@ class _Trial:
             _same_change(a, b, o, max(resolution(o.dtype), self._twin.inside), share, curved)
             for a, b, o in zip(fine, coarse, self._outputs, strict=True)
         )
+
+
+def _largest(outputs: Sequence[torch.Tensor]) -> float:
+    return max((float(output.abs().max()) for output in outputs if output.numel()), default=0.0)
+
+
+def _pairs(first: Sequence[torch.Tensor], second: Sequence[torch.Tensor]) -> list[tuple[torch.Tensor, torch.Tensor]]:
+    return list(zip(first, second, strict=True))
 
 
 def _is_still(changes: Sequence[torch.Tensor]) -> bool:
