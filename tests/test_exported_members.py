@@ -11,7 +11,7 @@ import pytest
 WARNINGS = "gradproof.backends.notices"
 """Where the warnings of several doors are defined; its function is nobody else's."""
 NAMES = ["gradproof", "gradproof.jax", "gradproof.scipy", "gradproof.torch"]
-PARTS = {"gradproof.torch": {"gradproof.torch", "gradproof.regimes", WARNINGS}}
+PARTS = {"gradproof.torch": {"gradproof.torch", "gradproof.regimes", "gradproof.backends.torch.helpers", WARNINGS}}
 """A door whose functions stand in several modules."""
 
 

@@ -23,8 +23,8 @@ from gradproof.properties.property import Pause, Property
 from gradproof.results.finding import Entry, Finding
 
 # An error that is seen clearly leaves no room for noise, unless a long step, on this rung, has a slope nearer to
-# what is claimed than this part of it.
-_LONG_RUNG, _LIKE = 4, 0.3
+# what is claimed than this part of it. A function that stands still may be between steps that are longer yet.
+_LONG_RUNGS, _LIKE = (4, 2, 0), 0.3
 # Zero is the derivative between the steps of a staircase: there an error bar must be narrower, as a part of the error.
 _SHARP = 1e-3
 # A law is broken beyond what any noise that is looked for breaks it by, if it is so by this part of the larger side.
@@ -109,7 +109,7 @@ def _are_clear(investigation: Investigation, doubts: Sequence[Finding]) -> bool:
 
     The numerical values come from steps of several sizes, and their error bars say how far these differ. A function
     made of steps has another slope between them than from further away, where it may be that which is claimed: one long
-    step looks for that.
+    step looks for that, and two longer ones where it stands still.
     """
     laws = [doubt for doubt in doubts if not doubt.entries]
     worst = [doubt.entries[0] for doubt in doubts if doubt.entries]
@@ -123,8 +123,9 @@ def _are_clear(investigation: Investigation, doubts: Sequence[Finding]) -> bool:
     wide = investigation.once(widened) if investigation.problem.coarsest_eps > DOUBLE else investigation
     if wide is None:
         return False
-    far = Stencil(wide).slope(entry.input.coordinate, entry.output.coordinate, 2.0**-_LONG_RUNG)
-    return abs(far - entry.analytic) > _LIKE * entry.difference
+    stencil, rungs = Stencil(wide), _LONG_RUNGS if entry.numeric == 0 else _LONG_RUNGS[:1]
+    far = (stencil.slope(entry.input.coordinate, entry.output.coordinate, 2.0**-rung) for rung in rungs)
+    return all(abs(slope - entry.analytic) > _LIKE * entry.difference for slope in far)
 
 
 def _is_broken(finding: Finding) -> bool:
@@ -181,6 +182,8 @@ def _are_lone(investigation: Investigation, doubts: list[Finding]) -> bool:
 
 def _sticks_out(investigation: Investigation, finding: Finding) -> bool:
     """Whether a finding is of one wrong element, with others beside it that agree far more closely."""
+    if finding.lone:  # a survey has seen as much of it as the ladder, and nothing of others
+        return True
     places = {(entry.output.block, entry.output.element, entry.input.element) for entry in finding.entries}
     if finding.status is not Status.WRONG or finding.wrong > len(finding.entries) or len(places) != 1:
         return False

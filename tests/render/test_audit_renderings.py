@@ -82,7 +82,9 @@ def test_other_documents_are_refused(wrong: AuditReport) -> None:
     ):
         with pytest.raises(ValueError, match=r"document|audit"):
             AuditReport.from_json(json.dumps(broken))
-    document["notices"] = [{"kind": "CUT", "operation": 99, "by": None, "parameter": "", "count": 0, "total": 0}]
+    document["notices"] = [
+        {"kind": "CUT", "operation": 99, "by": None, "parameter": "", "count": 0, "total": 0, "options": ""}
+    ]
     with pytest.raises(ValueError, match="no operation number 99"):
         AuditReport.from_json(json.dumps(document))
 

@@ -64,4 +64,5 @@ def _slopes(stencil: Stencil, suspects: Suspects, step: float) -> tuple[Matrix, 
         away = (reached - stencil.problem.point[column])[:, None]
         slopes = (values - stencil.problem.value[suspects.rows]) / away
         apart = np.abs(slopes[:2] - slopes[2:]).max(axis=0)
+        apart[(slopes == 0).all(axis=0)] = np.inf  # what does not move by so little may be a staircase
         return slopes[:2], apart + stencil.noise[suspects.rows] / step

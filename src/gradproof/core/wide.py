@@ -389,4 +389,4 @@ def common_factor(low: Vector, wide: Vector, eps: float) -> float | None:
     fits = np.abs(low[usable] - ratio * wide[usable]) <= _FITS * eps * max(abs(ratio), 1.0) * size
     if ratio == 0.0 or abs(ratio - 1.0) <= FACTOR * eps or fits.mean() < 0.9:
         return None
-    return round(ratio, 3 if eps > DOUBLE * 2**30 else 6)
+    return round(ratio, 2 if eps > 2.0**-10 else 3 if eps > DOUBLE * 2**30 else 6)  # as many digits as eps leaves

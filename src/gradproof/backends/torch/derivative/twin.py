@@ -46,8 +46,8 @@ _LONGEST = 1.5
 # A step that no lower precision sees, and one that single precision sees. Slopes along the two differ by less than this
 # part of the largest, unless the function goes in steps, or jumps at the point: then they do by far more.
 _TINY, _NEAR, _BENT, _JUMPS = 2.0**-30, 2.0**-16, 2.0**-6, 2.0**12
-# Longer ones that still are tiny, in units of the first.
-_TINY_TIMES = 4.0, 16.0
+# Longer ones that still are tiny, in units of the first; and one of several spacings of single precision.
+_TINY_TIMES, _MIDDLE = (4.0, 16.0), 2.0**-20
 # Runs of the twin that round, and how far the call may be from what they show.
 _RUNS, _BEYOND = 3, 4.0
 # If they show more than this part of the largest number, they tell nothing.
@@ -264,7 +264,10 @@ class _Trial:
         bent = [
             _BENT * change.abs().max() < (_NEAR / _TINY * tiny - change).abs() for tiny, change in _pairs(slight, near)
         ]
-        straight = [tiny != 0 for tiny in slight]
+        differing = sum(int(flags.sum()) for flags in bent)
+        straight = [(tiny != 0) & flags for tiny, flags in _pairs(slight, self._stays_straight(slight, near))]
+        if 2 * _count(bent, straight) < differing:
+            return False
         for times in _TINY_TIMES:
             moved = self._changes(self._run(self._point.coordinates + times * _TINY * self._direction))
             there = [moved[k] for k in self._telling()]
@@ -272,8 +275,19 @@ class _Trial:
                 flags & ((times * tiny - change).abs() <= _BENT * (times * tiny).abs())
                 for flags, (tiny, change) in zip(straight, _pairs(slight, there), strict=True)
             ]
-        differing = sum(int(flags.sum()) for flags in bent)
-        return 2 * sum(int((a & b).sum()) for a, b in _pairs(bent, straight)) >= differing
+        return 2 * _count(bent, straight) >= differing
+
+    def _stays_straight(self, slight: Sequence[torch.Tensor], near: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        """Where a step of several spacings of single precision still goes on as tiny ones do, not as longer ones do.
+
+        Of a function that rounds a part of it to single precision, tiny steps show the other part only.
+        """
+        moved = self._changes(self._run(self._point.coordinates + _MIDDLE * self._direction))
+        there = [moved[k] for k in self._telling()]
+        return [
+            (_MIDDLE / _TINY * tiny - change).abs() <= (_MIDDLE / _NEAR * far - change).abs()
+            for (tiny, far), change in zip(_pairs(slight, near), there, strict=True)
+        ]
 
     def _is_stored_low(self) -> bool:
         """Whether all outputs are numbers of a lower precision; integers, which a flat function may give, are none."""
@@ -323,6 +337,11 @@ def _largest(outputs: Sequence[torch.Tensor]) -> float:
 
 def _pairs(first: Sequence[torch.Tensor], second: Sequence[torch.Tensor]) -> list[tuple[torch.Tensor, torch.Tensor]]:
     return list(zip(first, second, strict=True))
+
+
+def _count(first: Sequence[torch.Tensor], second: Sequence[torch.Tensor]) -> int:
+    """How many elements are marked in both."""
+    return sum(int((a & b).sum()) for a, b in _pairs(first, second))
 
 
 def _is_still(changes: Sequence[torch.Tensor]) -> bool:
