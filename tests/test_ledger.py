@@ -223,3 +223,16 @@ def test_no_entry_is_excused_more_than_the_certificate_says(seed: int) -> None:
     assert report.verdict is Verdict.PASS
     assert smallest is not None
     assert check(with_error(-1.2 * smallest), x, **options).verdict is Verdict.FAIL
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize("shape", [(3, 4), (60, 50)])
+def test_what_is_masked_by_the_smallest_number_hides_nothing(dtype: torch.dtype, shape: tuple[int, int]) -> None:
+    scores = torch.randn(*shape, dtype=dtype, generator=torch.Generator().manual_seed(0)).requires_grad_()
+    mask = torch.ones(shape, dtype=torch.bool).tril()
+    least = torch.finfo(dtype).min
+    right = check(lambda x: torch.where(mask, x, least), scores).verdict
+    # of many outputs, no probe sees what those hide that are masked
+    assert right is Verdict.PASS if scores.numel() < 100 else right is not Verdict.FAIL
+    wrong = custom(lambda x: torch.where(mask, x, least), lambda s, g: 1.1 * g * mask)
+    assert check(wrong, scores).verdict is Verdict.FAIL

@@ -25,6 +25,9 @@ from gradproof.core.types import Indices, Matrix, Vector
 _LARGE = 64
 _PART_NAMES = {1: ("",), 2: ("real part", "imaginary part")}
 
+# Numbers that stand for what is masked are huge, and others far smaller.
+_HUGE, _FAR = 2.0**60, 2.0**-40
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Elements:
@@ -206,13 +209,16 @@ class Space:
         return size
 
     def typical(self, values: Vector, least: float = 0.1) -> Vector:
-        """A size for each coordinate that is not fooled by a lone zero: max(|v|, `least` of its block's rms)."""
+        """A size for each coordinate that is not fooled by a lone zero: max(|v|, `least` of its block's rms).
+
+        Nor by one huge number that stands for what is masked.
+        """
         typical = np.abs(values)
         for block in self.blocks:
             part = typical[block.slice]
             rms = _rms(part)  # and no infinities
             if block.size > 1:
-                np.maximum(part, least * rms, out=part)
+                np.maximum(part, least * (rms if rms < _HUGE else _without_masked(part, rms)), out=part)
         return typical
 
     def round_in_place(self, values: Matrix, coordinates: slice = slice(None)) -> None:
@@ -237,6 +243,15 @@ def _rms(sizes: Vector) -> float:
         sizes[~np.isfinite(sizes)] = 0.0
         length = norm(sizes)
     return length / math.sqrt(len(sizes) or 1)
+
+
+def _without_masked(sizes: Vector, rms: float) -> float:
+    """The rms of the others, where all that is not far smaller than the largest is one and the same number."""
+    largest = float(sizes.max())
+    others = sizes[sizes <= _FAR * largest]
+    if not others.any() or int((sizes == largest).sum()) + len(others) < len(sizes):
+        return rms
+    return norm(others) / math.sqrt(len(others))
 
 
 def _round_to(values: Vector, eps: float) -> Vector:

@@ -203,12 +203,15 @@ class Tolerances:
     def buries(self, output: int, input_: int) -> float:
         """What round-off hides of a pair where no tolerance is given, if that is most of what is claimed; or zero.
 
-        Claims that may be round-off of others are none.
+        Claims that may be round-off of others are none. Nor is anything hidden where the largest entry was measured to
+        be about as large: a number beside it may be huge and constant, as what is masked is.
         """
         problem, claimed = self._stencil.problem, self._claimed.largest
         rows, columns = problem.outputs.blocks[output].slice, problem.inputs.blocks[input_].slice
         size = float(claimed[output, input_])
         if size <= DERIVATIVE_ROUND_OFF * DOUBLE * float(claimed.max(initial=0.0)):
+            return 0.0
+        if abs(float(self._numeric.largest[output, input_]) - size) <= _MOST_OF * size:
             return 0.0
         hidden = float(self.noise[rows].max()) * float(self.unresolvable[columns].max())
         return hidden if hidden > _MOST_OF * size else 0.0
