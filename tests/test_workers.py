@@ -192,3 +192,16 @@ def test_threads_share_generators_so_that_a_function_that_draws_is_called_in_one
         report = gradproof.check(func, inputs, strategy="entries", executor=executor)
     assert report
     assert any("without workers" in note for note in report.notes)
+
+
+def test_a_worker_draws_as_the_check_does_whatever_it_did_for_others_before(processes: Executor) -> None:
+    """It remembers a few calls only, and puts back its own random state when it forgets one."""
+    func, inputs = next((func, inputs) for func, inputs in CASES if func.__name__ == "drawing")
+    state = torch.get_rng_state()
+    try:
+        for seed in range(7):
+            torch.manual_seed(seed)
+            alone = gradproof.check(func, inputs, strategy="entries")
+            assert told(gradproof.check(func, inputs, strategy="entries", executor=processes)) == told(alone)
+    finally:
+        torch.set_rng_state(state)

@@ -259,10 +259,10 @@ class _Served:
 
     def __init__(self, text: bytes, wanted: Wanted) -> None:
         process, there, calling = cast(tuple[int, Any, Calling], pickle.loads(text))
-        self._stack = ExitStack()
-        if process != os.getpid():  # draw and add up as in the process of the check
+        self._stack, self._there = ExitStack(), there if process != os.getpid() else None
+        if self._there is not None:
             self._stack.callback(surround, surroundings())
-            surround(there)
+        self.surround()
         session = self._stack.enter_context(calling.session())
         if wanted.reconsidered:
             session.problem()
@@ -271,6 +271,11 @@ class _Served:
         if wanted.order == "second":
             session.problem()
         self.problem: Problem = getattr(session, wanted.order)()
+
+    def surround(self) -> None:
+        """Draw and add up as in the process of the check, whatever this worker did for others meanwhile."""
+        if self._there is not None:
+            surround(self._there)
 
     def close(self) -> None:
         self._stack.close()
@@ -314,6 +319,7 @@ def _problem(text: bytes, name: str, wanted: Wanted) -> Problem:
             old = [_served.popitem(last=False)[1] for _ in range(max(0, len(_served) - _KEPT * _threads()))]
         for each in old:
             each.close()
+    found.surround()
     return found.problem
 
 
