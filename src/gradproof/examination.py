@@ -6,7 +6,7 @@ import functools
 import math
 from collections.abc import Iterator, Sequence
 
-from gradproof.core.company import sticks_out
+from gradproof.core.company import is_wrong_by_long_steps, sticks_out
 from gradproof.core.cost import BudgetExhausted
 from gradproof.core.investigation import Investigation
 from gradproof.core.noise import learn_noise
@@ -99,6 +99,8 @@ def _learn_noise(investigation: Investigation, options: Options, found: Sequence
     doubts = _doubts(found)
     if _are_clear(investigation, doubts):
         return False
+    if doubts and all(map(functools.partial(_is_lone, investigation), doubts)):
+        return False
     slight = all(map(_is_slight, doubts)) and not _are_few(doubts, options) and not _are_rounded(investigation, doubts)
     lone = functools.cache(functools.partial(_are_lone, investigation, doubts))
     return bool(doubts) and learn_noise(investigation, slight=slight, unless=lone)
@@ -180,10 +182,16 @@ def _are_lone(investigation: Investigation, doubts: list[Finding]) -> bool:
     return all(_sticks_out(investigation, doubt) for doubt in doubts)
 
 
+def _is_lone(investigation: Investigation, finding: Finding) -> bool:
+    """Whether a search has found nothing but one wrong entry, which is wrong by longer steps, too."""
+    if not finding.lone or finding.mode is None:
+        return False
+    worst = finding.entries[0]
+    return is_wrong_by_long_steps(investigation, finding.mode, (worst.output, worst.input), worst.difference)
+
+
 def _sticks_out(investigation: Investigation, finding: Finding) -> bool:
     """Whether a finding is of one wrong element, with others beside it that agree far more closely."""
-    if finding.lone:  # a survey has seen as much of it as the ladder, and nothing of others
-        return True
     places = {(entry.output.block, entry.output.element, entry.input.element) for entry in finding.entries}
     if finding.status is not Status.WRONG or finding.wrong > len(finding.entries) or len(places) != 1:
         return False

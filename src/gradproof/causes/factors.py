@@ -56,7 +56,11 @@ def constant(evidence: Evidence, found: Samples) -> Iterator[str]:
     if not len(wrong) or not np.isfinite(wrong.claim).all() or not wrong.truth.all():
         return
     factor = float(np.median(wrong.claim / wrong.truth))
-    if factor == 0 or not all(_holds(factor, samples(evidence, cotangent)) for cotangent in evidence.cotangents):
+    if (
+        factor == 0
+        or f"{factor:.4g}" == "1"
+        or not all(_holds(factor, samples(evidence, cotangent)) for cotangent in evidence.cotangents)
+    ):
         return
     known = any(math.isclose(factor, each, rel_tol=1e-6) for each in _KNOWN)
     tests = _tests(evidence, wrong)

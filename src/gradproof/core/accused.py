@@ -41,6 +41,8 @@ _VISIBLE = 32.0
 # Elements that are looked at from both sides, the worst first, until one is wrong; what one of them takes, and what is
 # kept for the questions whether the function is noisy, and repeatable.
 _ELEMENTS, _OF_ELEMENT, _KEPT_BACK = 4, 4, 3
+# So many of them in vain, before any is settled, end that.
+_IN_VAIN = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,9 +139,13 @@ def _with_kinks(judge: Judge, known: Judged | None, rest: Suspects, against: Aga
     Where nothing was known, until entries of one element are wrong; None: none is.
     """
     columns, parts = judge.worst_first(rest)[: max(most, _ELEMENTS if known is None else 0)], [known] if known else []
+    in_vain = 0
     for column in columns.tolist():
         found = judge.from_both_sides(against.mode, rest, column, against.of_sides)
         parts += [found] if found is not None else []
+        in_vain += found is None
+        if in_vain >= _IN_VAIN and not parts:  # it is not kinks that hide here
+            return None
         if known is None and found is not None and (found.status == Status.WRONG.rank).any():
             break
     if not any((part.status == Status.WRONG.rank).any() for part in parts):

@@ -47,12 +47,23 @@ def sticks_out(
     others = list(_others(investigation, mode, *place))[:_ENTRIES]
     if not others or stencil.buried[place[1].coordinate]:  # along which no step can be taken that means anything
         return False
-    if _agree(stencil, [_entry(investigation, mode, *place)], np.array([_LESS * difference])).all():
+    if not is_wrong_by_long_steps(investigation, mode, place, difference):
         return False
     sizes = np.array([abs(claim) for _, _, claim in others])
     with np.errstate(divide="ignore"):
         within = _LESS * difference * np.minimum(1.0, sizes / abs(size))
     return 2 * int(_agree(stencil, others, within).sum()) > len(others)
+
+
+def is_wrong_by_long_steps(
+    investigation: Investigation, mode: Mode, place: tuple[Place, Place], difference: float
+) -> bool:
+    """Whether an entry does not agree by the steps that others are measured with, either.
+
+    Else shorter ones have seen no more of it than one step of a staircase.
+    """
+    entry = _entry(investigation, mode, *place)
+    return not _agree(Stencil(investigation), [entry], np.array([_LESS * difference])).all()
 
 
 def _agree(stencil: Stencil, entries: list[_Entry], within: Vector) -> Flags:
