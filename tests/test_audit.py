@@ -17,7 +17,7 @@ from torch import nn
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 import audit_models as planted
 
-from gradproof import CheckFailedError, Status, Verdict
+from gradproof import CheckFailedError, Status, Verdict, audits
 from gradproof.results.audit import AuditReport, NoticeKind, Phase
 from gradproof.torch import audit
 
@@ -425,3 +425,40 @@ def test_an_encoder_is_audited_in_the_time_of_sixty_runs_and_three_seconds() -> 
 
     once = min(seconds(lambda: model(x).sum().backward()) for _ in range(5))
     assert seconds(lambda: audit(model, x, deep=True)) <= 60 * once + 3
+
+
+def test_inputs_are_numbered_among_the_tensors_whatever_stands_before_them() -> None:
+    class Scaled(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, mode: str, x: torch.Tensor) -> torch.Tensor:
+            return 2 * x
+
+        @staticmethod
+        def backward(ctx: Any, *grads: torch.Tensor) -> Any:
+            return None, 3 * grads[0]
+
+    x = torch.linspace(0.5, 1.5, 4, dtype=torch.float64).requires_grad_()
+    told = str(audit(lambda x: Scaled.apply("fast", x.sin()).sum(), x))
+    assert "FAIL" in told
+    assert "input 0 `x`" in told
+    assert "input 1" not in told
+
+
+def test_the_first_of_a_kind_is_looked_up_in_a_table_that_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[int] = []
+    ours = audits._Audit._found_first
+
+    def counted(self: Any) -> Any:
+        made.append(1)
+        return ours(self)
+
+    monkeypatch.setattr(audits._Audit, "_found_first", counted)
+    x = torch.linspace(0.5, 1.5, 4, dtype=torch.float64).requires_grad_()
+
+    def chain(x: torch.Tensor) -> torch.Tensor:
+        for _ in range(60):
+            x = x.sin() + 1
+        return x.sum()
+
+    assert audit(chain, x, deep=True)
+    assert len(made) <= 8

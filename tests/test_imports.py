@@ -133,7 +133,7 @@ ALLOWED = {
     "suites.py": {"results", "running", "targets"},
     "scipy.py": {"core", "results", "backends", "api"},
     "demo": {"results", "render", "api", "torch", "demo"},
-    "cli.py": {"results", "render", "__init__", "torch", "demo", "targets", "running", "suites"},
+    "cli.py": {"names", "results", "render", "__init__", "torch", "demo", "targets", "running", "suites"},
     "__init__.py": {"core", "results", "api", "shrinking", "sweeps"},
     "__main__.py": {"cli"},
     "testing": {"core", "results", "render", "backends", "engine", "torch", "testing"},

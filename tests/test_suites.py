@@ -13,7 +13,9 @@ import time
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from gradproof.cli import app
 from gradproof.results.suite import Row, changes, summary
 from gradproof.suites import Journal, Suite, collect, processes
 from gradproof.targets import TargetError
@@ -205,3 +207,14 @@ def test_the_command_writes_a_page_with_changes(tmp_path: Path) -> None:
     assert [row[1] for row in rows[:3]] == ["FAIL", "FAIL", "RAISED"]
     assert {row[3] for row in rows} == {"", "new"}
     assert "element [" in rows[0][-1]
+
+
+@pytest.mark.parametrize("option", [["--strategy", "foo"], ["--order", "3"]])
+def test_options_that_are_refused_leave_the_results_of_an_earlier_run(tmp_path: Path, option: list[str]) -> None:
+    cases, results = tmp_path / "cases.py", tmp_path / "results.jsonl"
+    cases.write_text("")
+    results.write_text("{}\n")
+    done = CliRunner().invoke(app, ["suite", str(cases), "--results", str(results), *option])
+    assert done.exit_code == 2
+    assert option[0] in done.output
+    assert results.read_text() == "{}\n"

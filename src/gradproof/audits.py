@@ -14,7 +14,7 @@ from gradproof.backends.torch.audit.account import Account
 from gradproof.backends.torch.audit.context import departure, overwriting, overwritten
 from gradproof.backends.torch.audit.declared import declares
 from gradproof.backends.torch.audit.flat import saturated
-from gradproof.backends.torch.audit.nonfinite import NonFinite, nonfinite
+from gradproof.backends.torch.audit.nonfinite import NonFinite, label, nonfinite, number_of
 from gradproof.backends.torch.audit.operation import Operation, described
 from gradproof.backends.torch.audit.run import Recording
 from gradproof.backends.torch.audit.session import AuditSession
@@ -83,6 +83,7 @@ class _Audit:
         self._findings: dict[int, list[Finding]] = {}
         self._reports: dict[int, Report] = {}
         self._unchecked: dict[int, str] = {}
+        self._first_of: tuple[tuple[int, int], dict[Any, int]] | None = None
         self._notes: list[str] = []
 
     def report(self) -> AuditReport:
@@ -205,7 +206,7 @@ class _Audit:
                     writer = None if found.writer is None else operations[found.writer]
                     headline = context_headline(
                         operation.path,
-                        _label(operation, found.position),
+                        label(operation, found.position),
                         found.element,
                         (found.in_model, found.alone),
                         None if writer is None else (writer.path, writer.line),
@@ -215,7 +216,7 @@ class _Audit:
                             property="context",
                             status=Status.WRONG,
                             headline=headline,
-                            input=found.position,
+                            input=number_of(operation, found.position),
                             input_element=found.element,
                             numeric=found.alone,
                             analytic=found.in_model,
@@ -287,11 +288,17 @@ class _Audit:
         own = self._reports.get(operation.number)
         if own is not None:
             return operation.number, own
-        number = self._firsts[operation.key]
+        number = self._firsts()[operation.key]
         return number, self._reports.get(number)
 
-    @property
     def _firsts(self) -> dict[Any, int]:
+        """The number of the first operation of each kind; of those that were looked at, if any was."""
+        known = len(self._reports), len(self._unchecked)
+        if self._first_of is None or self._first_of[0] != known:
+            self._first_of = known, self._found_first()
+        return self._first_of[1]
+
+    def _found_first(self) -> dict[Any, int]:
         firsts: dict[Any, int] = {}
         for operation in self._recording.operations:
             if operation.number in self._reports or operation.number in self._unchecked:
@@ -341,12 +348,6 @@ def _unobserved() -> Generator[None]:
         yield
     finally:
         observers[:] = before
-
-
-def _label(operation: Operation, position: int) -> str:
-    names = operation.parameter_names
-    name = names[position] if position < len(names) else ""
-    return f"input {position}" + (f" `{name}`" if name else "")
 
 
 _PHASES = {"forward": Phase.FORWARD, "backward": Phase.BACKWARD, "given": Phase.GIVEN}

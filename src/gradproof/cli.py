@@ -12,11 +12,12 @@ import traceback
 import typing
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 import typer
 
 from gradproof import __version__
+from gradproof.names import StrategyName
 from gradproof.render.audit import show as show_audit
 from gradproof.render.audit_json import is_audit, load_audit
 from gradproof.render.html import require_html, write_html
@@ -145,6 +146,10 @@ def suite_command(
 
     if not case_timeout > 0:
         _refuse(f"--case-timeout must be a number of seconds > 0, got {case_timeout:g}")
+    if strategy not in get_args(StrategyName):
+        _refuse(f"--strategy must be one of {', '.join(get_args(StrategyName))}, got {strategy}")
+    if order not in (1, 2):
+        _refuse(f"--order must be 1 or 2, got {order}")
     _require_writable(html)
     _require_folder(results, "--results")
     journal = Journal(results)

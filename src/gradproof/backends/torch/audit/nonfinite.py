@@ -174,8 +174,12 @@ def label(operation: Operation, position: int) -> str:
     """What a report calls an input of an operation."""
     given, names = operation.leaves[position], operation.parameter_names
     name = given.name or (names[position] if position < len(names) else "")
-    number = sum(1 for i, _ in operation.inputs if i < position)
-    return f"input {number}" + (f" `{name}`" if name else "")
+    return f"input {number_of(operation, position)}" + (f" `{name}`" if name else "")
+
+
+def number_of(operation: Operation, position: int) -> int:
+    """The number of an input among those of an operation that are tensors."""
+    return sum(1 for i, _ in operation.inputs if i < position)
 
 
 # backward
