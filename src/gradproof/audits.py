@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
-from contextlib import contextmanager
 from typing import Any
 
 from gradproof.api import check
@@ -21,7 +20,7 @@ from gradproof.backends.torch.audit.session import AuditSession
 from gradproof.core.problem import NothingToCheckError
 from gradproof.core.status import Status
 from gradproof.dispatch import require_executor
-from gradproof.engine import observers
+from gradproof.engine import unobserved
 from gradproof.operations import OF_TORCH, Elsewhere, Here
 from gradproof.render.audit_words import context_headline
 from gradproof.render.progress import Steps
@@ -171,7 +170,7 @@ class _Audit:
         first: dict[Any, Operation] = {}
         for operation in operations:
             first.setdefault(operation.key, operation)
-        with _unobserved(), Steps("audit") as steps:
+        with unobserved(), Steps("audit") as steps:
             self._check_each([*first.values()], steps)
             self._check_each([each for each in operations if self._differs(each, first[each.key], account)], steps)
 
@@ -337,17 +336,6 @@ class _Audit:
             findings=tuple(self._findings.get(operation.number, ())),
             report=report if first == operation.number else None,
         )
-
-
-@contextmanager
-def _unobserved() -> Generator[None]:
-    """Reports of single operations are part of the audit, not of a test run."""
-    before = observers[:]
-    observers.clear()
-    try:
-        yield
-    finally:
-        observers[:] = before
 
 
 _PHASES = {"forward": Phase.FORWARD, "backward": Phase.BACKWARD, "given": Phase.GIVEN}

@@ -6,8 +6,7 @@ import dataclasses
 import functools
 import time
 import warnings
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from gradproof.api import check
@@ -17,7 +16,7 @@ from gradproof.backends.torch.regimes.regime import NotApplicableError, Regime
 from gradproof.backends.torch.regimes.session import regime_of
 from gradproof.backends.torch.regimes.ways import WAYS, Way
 from gradproof.core.status import Status
-from gradproof.engine import observers
+from gradproof.engine import unobserved
 from gradproof.results.called import name_of
 from gradproof.results.regimes import RegimeRow, RegimesReport, Standing
 from gradproof.results.report import Report, Verdict
@@ -64,7 +63,7 @@ def regimes(
     begun = time.perf_counter()
     arguments, keywords = as_arguments(inputs), dict(kwargs or {})
     once = functools.partial(check, func, inputs, kwargs, modes="reverse", seed=seed, budget=budget)
-    with _unobserved(), regime_of(func, arguments, keywords, seed) as make:
+    with unobserved(), regime_of(func, arguments, keywords, seed) as make:
         eager = once()
         rows = [_checked(EAGER, eager)]
         if DOUBLE in wanted:
@@ -198,14 +197,3 @@ def _told(error: BaseException) -> str:
     text = " ".join(str(error).split())
     shown = text if len(text) <= _REASON else f"{text[:_REASON]}..."
     return f"{type(error).__name__}: {shown}" if shown else type(error).__name__
-
-
-@contextmanager
-def _unobserved() -> Generator[None]:
-    """The checks in here are part of this report, not of a test run."""
-    before = observers[:]
-    observers.clear()
-    try:
-        yield
-    finally:
-        observers[:] = before
