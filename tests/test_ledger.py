@@ -236,3 +236,57 @@ def test_what_is_masked_by_the_smallest_number_hides_nothing(dtype: torch.dtype,
     assert right is Verdict.PASS if scores.numel() < 100 else right is not Verdict.FAIL
     wrong = custom(lambda x: torch.where(mask, x, least), lambda s, g: 1.1 * g * mask)
     assert check(wrong, scores).verdict is Verdict.FAIL
+
+
+def counted(function: Callable[..., Any], x: torch.Tensor) -> int:
+    """How often fast mode calls a function, which it passes."""
+    calls = 0
+
+    def counting(x: torch.Tensor) -> torch.Tensor:
+        nonlocal calls
+        calls += 1
+        return function(x)
+
+    assert gradcheck(counting, (x,), fast_mode=True)
+    return calls
+
+
+def test_small_outputs_beside_huge_ones_are_seen_by_how_still_they_are() -> None:
+    x = torch.linspace(-9.0, 9.0, 20, dtype=torch.float64, requires_grad=True)  # values from 1e-1 to 1e35
+    assert counted(torch.special.erfcx, x) <= 16, "every entry takes 290"
+
+    def backward(s: Any, g: torch.Tensor) -> torch.Tensor:
+        slope = 2 * s[0] * torch.special.erfcx(s[0]) - 2 / torch.pi**0.5
+        return g * torch.where(s[0] > 8.5, 1.01 * slope, slope)
+
+    wrong = custom(torch.special.erfcx, backward)
+    assert not gradcheck(wrong, (x,), fast_mode=True, raise_exception=False)
+    finding = check(wrong, x, modes="reverse", properties="jacobian", atol=1e-5, rtol=1e-3).findings[0]
+    assert finding.status is Status.WRONG
+    assert finding.input_element == (19,)
+
+
+def test_small_outputs_that_owe_their_noise_to_large_numbers_are_not_taken_for_still() -> None:
+    x = draw(40).requires_grad_()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UnseenWarning)
+        assert gradcheck(lambda x: torch.cat([(x + 1e8) - 1e8, 1e8 + x]), (x,), fast_mode=True)
+
+
+@pytest.mark.parametrize("right", [True, False])
+def test_targets_on_a_jump_are_verified_together(right: bool) -> None:
+    """hinge_embedding_loss asks whether its target is 1: where that moves too, values jump, and slopes do not."""
+    x, target = draw(5, 5).requires_grad_(), torch.sign(draw(5, 5, seed=1)).requires_grad_()
+    calls = 0
+
+    def loss(x: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+        nonlocal calls
+        calls += 1
+        lost = torch.nn.functional.hinge_embedding_loss(x, target, margin=8.0)
+        return lost if right else lost + 0.01 * (target - target.detach()).sum() - 0.01 * (target.sum() - 0.0).detach()
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        passed = gradcheck(loss, (x, target), fast_mode=True, raise_exception=False)
+    assert passed is right
+    assert calls <= 80 or not right, "every entry takes 240"

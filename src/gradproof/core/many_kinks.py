@@ -45,13 +45,15 @@ def look_around(
     worst: list[Accused] = []
     for side in sides:
         side.climb(*ledger.rungs.base, *ledger.rungs.finer[:1])
+        if side.leaps:
+            continue  # no side of a jump has a derivative
         accusation = look(side, float(away[special].min()))
         if accusation is None:
             ledger.sample[:] = _sampled(ledger, survey, special)
             ledger.between_sides = survey.between_sides()
             return None
         worst.append(accusation)
-    return min(worst, key=lambda found: abs(found[1].residual))
+    return min(worst, key=lambda found: abs(found[1].residual), default=None)
 
 
 def _sampled(ledger: Ledger, survey: Survey, special: Flags) -> list[Judged]:

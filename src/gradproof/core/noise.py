@@ -129,12 +129,14 @@ def measured(investigation: Investigation) -> Problem | None:
     here = _Along(investigation, 0)
     if here.is_smooth(exponents):
         return None
-    noise = here.noise(exponents)
+    noise, on_jump = here.noise(exponents)
+    if on_jump.all():
+        return None  # of the point itself, whatever the direction
     few = problem.outputs.size < _MANY
     if not few and not any(_spacings(problem, noise)):  # a rare miss is no harm
         return None
     for which in range(1, _DIRECTIONS_OF_FEW if few else _DIRECTIONS):
-        noise = np.fmax(noise, _Along(investigation, which).noise(exponents))
+        noise = np.fmax(noise, _Along(investigation, which).noise(exponents)[0])
     return _as_noisy_as(problem, noise, _spacings(problem, noise))
 
 
@@ -246,11 +248,10 @@ class _Along:
         _, exponent = np.frexp(investigation.scale)
         self._direction = np.ldexp(np.rint(probe * 2.0**_BITS), exponent - 1 - _BITS)
 
-    def noise(self, exponents: tuple[int, ...]) -> Vector:
-        """The noise of each output; zero where nothing stays."""
-        slopes, left = self._unexplained(exponents)
-        moves = np.stack(slopes[1:]) != 0
-        return staying(np.stack(left), moves, ratio=2.0 ** (exponents[1] - exponents[0]))
+    def noise(self, exponents: tuple[int, ...]) -> tuple[Vector, Flags]:
+        """The noise of each output, zero where nothing stays; and whether the point lies on a jump of it."""
+        slopes, left = (np.stack(rows) for rows in self._unexplained(exponents))
+        return staying(left, slopes[1:] != 0, ratio=2.0 ** (exponents[1] - exponents[0])), _on_jump(left)
 
     def is_smooth(self, exponents: tuple[int, ...]) -> bool:
         """Whether fine rungs leave no more than round-off unexplained, of a function that has the same slope on them.

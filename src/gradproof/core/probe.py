@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from gradproof.core.investigation import ALL
 from gradproof.core.ladder import rungs, settle
 from gradproof.core.norm import norm, norm_of_products, parts, products
 from gradproof.core.precision import (
@@ -47,6 +48,8 @@ _EXPONENT = 0x7FF0_0000_0000_0000
 # From so many rungs and outputs on, quotients tell how noisy a function is.
 _RUNGS_TO_TELL, _MANY = 4, 256
 _NO_BEND: Vector = np.zeros(0)
+# How far the quotients of a jump are from growing as the steps shrink, at most: what the slope beside it adds.
+_LEAP = 0.25
 # The weight of an output with a wide error bar, relative to the sharpest one, at least.
 _LEAST_WEIGHT = 2.0**-40
 
@@ -136,12 +139,16 @@ class Survey:
     def finest(self) -> int:
         return self._rungs[-1]
 
+    def noise(self, part: slice = ALL) -> Vector:
+        """How noisy some outputs are, as far as the quotients tell."""
+        return self.stencil.noise[part] * self._blur[part]
+
     @property
     def is_unsettled(self) -> Flags:
         """Outputs of which the finest quotients are no round-off, and still differ as steps longer than waves do."""
         coarse, fine = self._quotients[-2:]
         with np.errstate(invalid="ignore"):
-            return np.abs(fine - coarse) > BEND_ALONG * self.stencil.noise * self._blur * 2.0 ** self._rungs[-1]
+            return np.abs(fine - coarse) > BEND_ALONG * self.noise() * 2.0 ** self._rungs[-1]
 
     def between_sides(self) -> Vector:
         """How far apart the two sides of a kink may be along each coordinate alone, as far as the bend tells."""
@@ -255,7 +262,7 @@ class Survey:
         return blur
 
     def _settle(self, part: slice) -> None:
-        noise, sizes = self.stencil.noise[part] * self._blur[part], [2.0**-rung for rung in self._rungs]
+        noise, sizes = self.noise(part), [2.0**-rung for rung in self._rungs]
         quotients = [quotient[part] for quotient in self._quotients]
         if self.finest > _ORDINARY and self.stencil.problem.coarsest_eps <= DOUBLE:
             # what a steep function makes of the round-off of its argument
@@ -273,7 +280,7 @@ class Survey:
     def _find_bends(self, part: slice) -> Flags:
         """Outputs on a kink or a jump along this direction: the two sides do not flatten out as the step shrinks."""
         coarse, fine = np.abs(self._bends[-2][part]), np.abs(self._bends[-1][part])
-        floor = BEND_ALONG * self.stencil.noise[part] * self._blur[part] * 2.0 ** self._rungs[-1]
+        floor = BEND_ALONG * self.noise(part) * 2.0 ** self._rungs[-1]
         return (fine > 0.5 * coarse) & (fine > floor + _STRAIGHT * np.abs(self.value[part]))
 
 
@@ -288,6 +295,15 @@ class SideSurvey(Survey):
 
     def blunt(self, output: int, exponent: int) -> float | None:
         return None  # it has one side already
+
+    @property
+    def leaps(self) -> bool:
+        """Whether some output is elsewhere on this side than at the point: its quotients grow as the steps shrink."""
+        (*_, before, last), (*_, coarse, fine) = self._rungs, self._quotients
+        growth = 2.0 ** (last - before)
+        with np.errstate(invalid="ignore"):
+            grows = np.abs(fine - growth * coarse) < _LEAP * np.abs(fine)
+            return bool((grows & (np.abs(fine) > BEND_ALONG * self.stencil.noise * 2.0**last)).any())
 
     def along(self, direction: Vector, exponent: int) -> tuple[Vector, Vector]:
         step = self.sign * 2.0**-exponent
@@ -345,7 +361,7 @@ def aim(survey: Survey, *, only: Flags | None = None, bent: bool = False) -> Vec
         here = bars[part]
         here *= problem.coarsest_eps
         here += problem.coarsest_eps * typical + _TINY
-        here += survey.stencil.noise[part]
+        here += survey.noise(part)
         here += survey.error[part]
         here[~seen[part]] = np.inf
         smallest = min(smallest, float(here.min(initial=math.inf)))

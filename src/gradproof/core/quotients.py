@@ -16,6 +16,7 @@ from gradproof.core.norm import PART, parts
 from gradproof.core.precision import DOUBLE, EVALUATION_ROUND_OFF, HALF_OR_LESS, OWN_SIZE, SHORTEST, least_spacing
 from gradproof.core.problem import OutputChangedError, Problem
 from gradproof.core.space import alike
+from gradproof.core.stillness import stillness
 from gradproof.core.types import Flags, Indices, Matrix, Vector
 from gradproof.core.visited import FEW, Visited
 
@@ -50,6 +51,8 @@ class Quotients:
             np.maximum(self.noise, EVALUATION_ROUND_OFF * least_spacing(outputs.finest_eps), out=self.noise)
         if problem.noise is not None:
             self.noise = problem.noise
+        elif not self.fixed and (measured := investigation.once(stillness)) is not None:
+            np.fmin(self.noise, measured, out=self.noise)
         self._step = step
         self.refusal: Exception | None = None
         self._visited = investigation.once(Visited)

@@ -1,0 +1,80 @@
+"""How still small outputs are beside large ones: measured, where it matters.
+
+What an output of 1 owes to the round-off of another of 1e20 in the same array is not known: in a sum of both it is all
+of it, in a function of each element nothing. As long as outputs are of about one size, the larger of the two guesses
+does no harm. Where many are far smaller than others, their noise is measured.
+
+Difference quotients of the shortest steps differ by noise divided by the step, and by next to nothing else. That all of
+them agree by luck is rare enough, with a margin.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from gradproof.core.investigation import Investigation
+from gradproof.core.norm import norm
+from gradproof.core.precision import DOUBLE, EVALUATION_ROUND_OFF
+from gradproof.core.problem import OutputChangedError, Problem
+from gradproof.core.space import Block
+from gradproof.core.types import Matrix, Vector
+
+# An output is small below this part of the rms of its array. One in so many must be, or any where there are few.
+_SMALL, _SHARE = 2.0**-10, 64
+# The steps, and how much less than noise they may show by luck.
+_RUNGS, _LUCK = (17, 20, 23, 26), 16.0
+# Bits of a direction's numbers: with these, points at all of the steps are stored exactly.
+_BITS = 4
+
+
+def stillness(investigation: Investigation) -> Vector | None:
+    """What the noise of each output is at most, as measured; None: as large as that of outputs beside it.
+
+    Asked through `Investigation.once`.
+    """
+    problem = investigation.problem
+    precise = (problem.evaluates_in or problem.coarsest_eps) <= DOUBLE
+    if (
+        not precise
+        or problem.noise is not None
+        or not any(_is_uneven(problem, block) for block in problem.outputs.blocks)
+    ):
+        return None
+    try:
+        quotients = _quotients(investigation)
+    except OutputChangedError:
+        raise
+    except Exception:  # outside of the domain: nothing is known
+        return None
+    with np.errstate(invalid="ignore"):
+        drift = (np.abs(np.diff(quotients, axis=0)) * np.exp2(-np.array(_RUNGS[1:], dtype=np.float64))[:, None]).max(
+            axis=0
+        )
+    own = EVALUATION_ROUND_OFF * DOUBLE * np.abs(problem.value)
+    return np.where(np.isnan(drift), np.inf, np.fmax(_LUCK * drift, own))
+
+
+def _is_uneven(problem: Problem, block: Block) -> bool:
+    """Whether outputs of an array are far smaller than others; zeros have no size of their own."""
+    if block.size < 2:
+        return False
+    sizes = np.abs(problem.value[block.slice])
+    least = _SMALL * norm(sizes) / math.sqrt(block.size)
+    if not float(sizes.min()) < least < math.inf:
+        return False
+    small = int(np.count_nonzero(sizes < least)) - int(np.count_nonzero(sizes == 0))
+    return small * _SHARE >= block.size
+
+
+def _quotients(investigation: Investigation) -> Matrix:
+    """Central differences of all outputs along a direction, one row for each step."""
+    problem = investigation.problem
+    _, exponent = np.frexp(investigation.scale)
+    direction = np.ldexp(np.rint(investigation.draw(problem.inputs.size) * 2.0**_BITS), exponent - 1 - _BITS)
+    quotients = np.empty((len(_RUNGS), problem.outputs.size))
+    for row, rung in zip(quotients, _RUNGS, strict=True):
+        above, below = (investigation.evaluate(problem.point + side * 2.0**-rung * direction) for side in (1.0, -1.0))
+        row[:] = (above - below) * 2.0 ** (rung - 1)
+    return quotients
