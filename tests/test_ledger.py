@@ -266,6 +266,20 @@ def test_small_outputs_beside_huge_ones_are_seen_by_how_still_they_are() -> None
     assert finding.input_element == (19,)
 
 
+@pytest.mark.parametrize("strategy", ["probes", "entries"])
+@pytest.mark.parametrize("factor", [1.0, 1.01, 0.0])
+def test_small_outputs_are_judged_by_their_own_size_where_they_are_still(factor: float, strategy: Any) -> None:
+    x = torch.linspace(-4.0, 4.0, 30, dtype=torch.float64, requires_grad=True)  # values from 6e-6 to 2e5
+
+    def backward(s: Any, g: torch.Tensor) -> torch.Tensor:
+        return g * torch.where(s[0] < -3.9, factor, 1.0) * 3 * (3 * s[0]).exp()
+
+    function = custom(lambda x: (3 * x).exp(), backward)
+    report = check(function, x, modes="reverse", properties="jacobian", strategy=strategy)
+    assert report.verdict is (Verdict.PASS if factor == 1 else Verdict.FAIL)
+    assert factor == 1 or report.findings[0].input_element == (0,)
+
+
 def test_small_outputs_that_owe_their_noise_to_large_numbers_are_not_taken_for_still() -> None:
     x = draw(40).requires_grad_()
     with warnings.catch_warnings():

@@ -193,11 +193,13 @@ class Ledger:
         return np.maximum(share, self._least(survey, size))
 
     def _moves(self, survey: Survey) -> Vector:
-        """How far each output moves along a survey, or a typical one of its block does."""
+        """How far each output moves along a survey, or a typical one of its block does, as far as that is excused."""
         size = np.abs(np.where(np.isfinite(survey.value), survey.value, 0.0))
+        still = self.tolerances.still
         for block in self.problem.outputs.blocks:
             part = size[block.slice]
-            np.maximum(part, norm(part) / math.sqrt(block.size or 1), out=part)
+            typical = norm(part) / math.sqrt(block.size or 1)
+            np.maximum(part, typical if still is None else typical * still[block.slice], out=part)
         return size
 
     def wanted_of(self, survey: Survey, block: Block, step: float) -> Vector:

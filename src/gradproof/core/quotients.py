@@ -51,8 +51,11 @@ class Quotients:
             np.maximum(self.noise, EVALUATION_ROUND_OFF * least_spacing(outputs.finest_eps), out=self.noise)
         if problem.noise is not None:
             self.noise = problem.noise
-        elif not self.fixed and (measured := investigation.once(stillness)) is not None:
-            np.fmin(self.noise, measured, out=self.noise)
+        self.still: Vector | None = None
+        """The part of the noise that outputs beside them suggest which outputs have, where it was measured."""
+        if not self.fixed and (measured := investigation.once(stillness)) is not None:
+            self.still = np.fmin(measured / self.noise, 1.0)
+            self.noise *= self.still
         self._step = step
         self.refusal: Exception | None = None
         self._visited = investigation.once(Visited)

@@ -57,6 +57,8 @@ class Tolerances:
         self._negligible = 0.0 if options.atol is not None else NEGLIGIBLE
         self._low = widens and max(inputs.coarsest_eps, outputs.finest_eps) > DOUBLE
         self._depends = bool(self._negligible) or self._low
+        self.still = _excuses(stencil) if self._negligible else None
+        """Of each output, the part of what is negligible in its array that is so in it; None: all of it."""
         # where evaluations are no sharper than the low precision itself, no bar is as sharp as a tolerance may ask;
         # nor where noise was measured, of which a tolerance that was asked for did not know
         blurred = stencil.problem.noise is not None or (self._low and stencil.problem.evaluates_in is None)
@@ -102,7 +104,8 @@ class Tolerances:
 
     def atol(self, rows: Places, columns: Places) -> Matrix:
         """The absolute tolerance of every one of these outputs with every one of these inputs; may be one number."""
-        return self._numeric.spread(self._atol, rows, columns)
+        atol = self._numeric.spread(self._atol, rows, columns)
+        return atol if self.still is None else atol * self.still[rows, None]
 
     def excused(self, rows: Places, columns: Places) -> Matrix:
         """What the largest entry of the same pair is excused, for every one of these outputs with these inputs."""
@@ -137,9 +140,9 @@ class Tolerances:
 
         Along a tiny coordinate, steps of its own size may have resolved what no longer one can.
         """
-        allowed = self._numeric.pick(self._atol, rows, columns) + (
-            self.rtol[columns] + self.row_rtol[rows]
-        ) * self.bounded(size, columns)
+        atol = self._numeric.pick(self._atol, rows, columns)
+        atol = atol if self.still is None else atol * self.still[rows]
+        allowed = atol + (self.rtol[columns] + self.row_rtol[rows]) * self.bounded(size, columns)
         floor = self.noise[rows] * self.unresolvable[columns]
         return allowed + np.where(self._stencil.tiny[columns], np.fmin(floor, bar), floor)
 
@@ -252,6 +255,12 @@ class Tolerances:
         atol, rtol = self.atol(outputs, columns).T, self.rtol[columns, None]
         unresolvable = self.floor(outputs, columns).T
         return lambda value: 0.1 * (atol + rtol * np.abs(value)) + 2.0 * unresolvable
+
+
+def _excuses(stencil: Stencil) -> Vector | None:
+    """Outputs that are stiller than larger ones beside them are excused less, but for round-off of a derivative."""
+    least = DERIVATIVE_ROUND_OFF * DOUBLE / (NEGLIGIBLE * float(default_rtol(np.array([DOUBLE]))[0]))
+    return None if stencil.still is None else np.fmax(stencil.still, least)
 
 
 def _learn(scales: PairScales, values: Matrix, rows: Places, columns: Places) -> None:
