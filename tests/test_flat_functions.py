@@ -87,3 +87,11 @@ def test_a_wrong_gradient_of_a_flat_function_is_found(n: int, dtype: torch.dtype
     x = point(n, dtype)
     report = gradproof.check(lambda x: Claims.apply(x, torch.full_like(x, 0.01)), x, modes="reverse")
     assert report.verdict is Verdict.FAIL, str(report)
+
+
+def test_zeros_beside_round_off_hide_nothing() -> None:
+    """The cosine of two numbers is 1: one gradient is zero, the other 1e-17."""
+    x, y = (torch.tensor(value, dtype=torch.float64, requires_grad=True) for value in (-4.1, 2.5))
+    assert (
+        gradproof.check(lambda x, y: torch.nn.functional.cosine_similarity(x, y, dim=0), (x, y)).verdict is Verdict.PASS
+    )

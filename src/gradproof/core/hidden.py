@@ -56,8 +56,10 @@ def _is_seen(ledger: Ledger, block: Block, step: float) -> bool:
 
 def hidden_zeros(ledger: Ledger) -> list[Block]:
     """The inputs of which nothing but zeros is claimed, and in which an error could hide that others dwarf."""
-    least = _DWARFED * _largest_claim(ledger)
-    hides = float(ledger.survey.hides.max(initial=0.0))
+    largest, hides = _largest_claim(ledger), float(ledger.survey.hides.max(initial=0.0))
+    if hides >= largest * ledger.easiest_step:
+        return []  # all that is claimed may be round-off: there are no others that could dwarf anything
+    least = _DWARFED * largest
     found = (block for block, step in ledger.steps if least * step < hides < math.inf)
     return [block for block in found if not any(answer[block.slice].any() for _, answer in ledger.questions)]
 

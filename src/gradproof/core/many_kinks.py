@@ -15,6 +15,7 @@ from gradproof.core.ledger import Ledger
 from gradproof.core.precision import BEND
 from gradproof.core.probe import Accused, MiddleSurvey, SideSurvey, Survey, on_kinks
 from gradproof.core.problem import Mode
+from gradproof.core.status import Status
 from gradproof.core.suspects import Judged, Suspects
 from gradproof.core.types import Flags
 
@@ -57,7 +58,10 @@ def look_around(
 
 
 def _sampled(ledger: Ledger, survey: Survey, special: Flags) -> list[Judged]:
-    """One entry at a kink of each input, judged: of many that were verified together, the report names a place."""
+    """One entry at a kink of each input, judged: of many that were verified together, the report names a place.
+
+    Only where it can be judged alone: a pair of which nothing but zeros is claimed has no size to judge it by.
+    """
     entries: list[tuple[int, int, float]] = []
     for block in ledger.problem.inputs.blocks:
         columns = block.start + np.flatnonzero(special[block.slice])
@@ -65,7 +69,8 @@ def _sampled(ledger: Ledger, survey: Survey, special: Flags) -> list[Judged]:
         entries += next((entry for entry in found if entry), list[tuple[int, int, float]]())
     if not entries:
         return []
-    return [Judge(ledger.stencil, ledger.tolerances).judge(Mode.REVERSE, Suspects.accused(entries), located=True)]
+    judged = Judge(ledger.stencil, ledger.tolerances).judge(Mode.REVERSE, Suspects.accused(entries), located=True)
+    return [judged.take(np.flatnonzero(judged.status != Status.INCONCLUSIVE.rank))]
 
 
 def _kinked_entry(ledger: Ledger, survey: Survey, column: int) -> list[tuple[int, int, float]]:
