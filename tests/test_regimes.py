@@ -386,3 +386,16 @@ def test_the_page_shows_what_is_printed(capsys: pytest.CaptureFixture[str]) -> N
 def test_the_page_names_every_way() -> None:
     page = (Path(__file__).parents[1] / "docs" / "regimes.md").read_text(encoding="utf-8")
     assert all(f"`{name}`" in page for name in NAMES)
+
+
+def test_a_tensor_that_the_function_writes_to_is_not_rounded_with_the_results() -> None:
+    weight = torch.rand(4, dtype=torch.float64)
+    before = weight.clone()
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        weight.data.mul_(1)
+        return (x * weight).sin()
+
+    x = torch.rand(4, dtype=torch.float64, requires_grad=True)
+    assert regimes(function, x, ways=["autocast", "checkpoint"]).ok
+    assert torch.equal(weight, before)

@@ -16,6 +16,7 @@ from typing import Any, cast
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from gradproof.backends.torch.memory.allocated import Allocated
 from gradproof.backends.torch.private import decompositions, is_zero_tensor
 from gradproof.core.precision import least_spacing
 
@@ -39,6 +40,7 @@ class Rounding(TorchDispatchMode):
         self._least = least_spacing(eps)
         self._decompositions, self._is_zero = decompositions(), is_zero_tensor()
         self._generator = torch.Generator().manual_seed(seed)
+        self._allocated = Allocated()
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
@@ -48,6 +50,7 @@ class Rounding(TorchDispatchMode):
         if made is not None:
             return made
         made = func(*args, **named)
+        self._allocated.note((*args, *named.values()), made)
         returns = func._schema.returns
         if len(returns) == 1:
             return self._as_returned(made, returns[0])
@@ -70,15 +73,23 @@ class Rounding(TorchDispatchMode):
             return None
 
     def _as_returned(self, value: Any, returned: Any) -> Any:
-        """A result, rounded: in place where it was written in place, not at all where it is a view."""
+        """A result, rounded: in place where it was written in place, not at all where it is a view.
+
+        Nor where it was written to a tensor from outside, which stays as it was written.
+        """
         if isinstance(value, (list, tuple)) and returned.alias_info is None:
             parts = cast("list[Any] | tuple[Any, ...]", value)
             return type(parts)(self._as_returned(part, returned) for part in parts)  # pyright: ignore[reportCallIssue]
         if not isinstance(value, torch.Tensor) or not self._has_numbers(value):
             return value
         if returned.alias_info is None:
-            return self.rounded(value)
-        return value.copy_(self.rounded(value)) if returned.alias_info.is_write else value
+            return self._kept(self.rounded(value))
+        ours = returned.alias_info.is_write and self._allocated.holds(value)
+        return value.copy_(self.rounded(value)) if ours else value
+
+    def _kept(self, rounded: torch.Tensor) -> torch.Tensor:
+        self._allocated.note((), rounded)
+        return rounded
 
     def _has_numbers(self, tensor: torch.Tensor) -> bool:
         """Whether there are numbers of double precision in its memory; zeros that are only promised have none."""
