@@ -130,6 +130,14 @@ def test_inputs_in_one_memory_are_checked_as_copies_and_named() -> None:
     assert "inputs share memory" in told_of_a_gradcheck(lambda a, b: right(a, b), (x, half))
 
 
+def test_parts_of_one_tensor_side_by_side_are_blamed_for_nothing() -> None:
+    whole = numbers(12).detach()
+    parts = whole[:6].requires_grad_(), whole[6:].requires_grad_()
+    wrong = custom(lambda a, b: a * b, lambda s, g: (2 * g * s[1], g * s[0]))
+    assert "factor 2" in told_of_a_gradcheck(lambda a, b: wrong(a, b), parts)
+    assert gradcheck(lambda a, b: a.sin() * b, parts, check_forward_ad=True)
+
+
 def told_of_a_gradcheck(function: Callable[..., Any], inputs: Any) -> str:
     """What the report of a gradcheck that fails says first: torch's checker, too, moves memory that is shared."""
     reports: list[Report] = []

@@ -7,12 +7,14 @@ put back. Writing goes around autograd and the version counters: graphs built be
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Sequence
 
 import numpy as np
 import torch
 
 from gradproof.backends.calls import Call
+from gradproof.backends.torch.memory.sharing import has_memory, share_memory
 from gradproof.backends.torch.private import masked_parts
 from gradproof.backends.torch.tensors.coordinates import NUMPY, build, read
 from gradproof.backends.torch.tensors.frames import (
@@ -147,8 +149,18 @@ def move_together(leaves: list[Leaf]) -> bool:
     """Whether moving one leaf may move another."""
     if len(leaves) < 2:
         return False
-    storages = [leaf.memory.untyped_storage().data_ptr() for leaf in leaves if not isinstance(leaf.frame, PackedFrame)]
-    return len(set(storages)) < len(storages)
+    memories = [leaf.memory for leaf in leaves if not isinstance(leaf.frame, PackedFrame)]
+    if len({memory.untyped_storage().data_ptr() for memory in memories}) == len(memories):
+        return False
+    return any(_may_move(one, other) for one, other in itertools.combinations(memories, 2))
+
+
+def _may_move(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether moving one moves the other: parts of one tensor side by side do not. Who cannot tell may."""
+    if has_memory(one) and has_memory(other):
+        return one is other or share_memory(one, other)
+    address = one.untyped_storage().data_ptr()
+    return address == other.untyped_storage().data_ptr() != 0
 
 
 def space_of(kinds: Sequence[str], indices: Sequence[int], names: Sequence[str], frames: Sequence[Frame]) -> Space:
