@@ -405,6 +405,19 @@ def test_a_budget_that_ends_leaves_operations_unchecked() -> None:
         "the budget ended before"
     }
     assert report.blamed[0].name == "Fused", "what it explains ranks it first all the same"
+    assert "the whole was not checked: the budget ended before" in report.notes
+
+
+def test_a_budget_ends_the_check_of_the_whole_too() -> None:
+    def slow(x: torch.Tensor) -> torch.Tensor:
+        time.sleep(0.1)
+        return x.sin().sum()
+
+    report = audit(slow, torch.rand(3, dtype=torch.float64, requires_grad=True), budget=0.7)
+    assert report.whole is not None
+    assert report.whole.verdict is Verdict.INCONCLUSIVE
+    assert report.whole.cost.evaluations < 8
+    assert audit(slow, torch.rand(3, dtype=torch.float64, requires_grad=True), budget=60.0).ok
 
 
 @pytest.mark.parametrize(("model", "options"), [(3, {}), (torch.sin, {"budget": 0.0})])

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import multiprocessing
-import os
-import re
 import threading
 import time
 import warnings
-from collections.abc import Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -16,35 +13,11 @@ from typing import Any
 import pytest
 import torch
 from executor_cases import audited, ending, numbers
+from pools import Counting, told
 
 from gradproof import Verdict
 from gradproof.dispatch import UnsendableError
-from gradproof.results.audit import AuditReport
 from gradproof.torch import audit
-
-
-@pytest.fixture(scope="module")
-def processes() -> Iterator[Executor]:
-    with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as executor:
-        yield executor
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Any]:
-    distributed = pytest.importorskip("distributed")
-    with (
-        distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, dashboard_address="127.0.0.1:0", host="127.0.0.1"
-        ) as found,
-        distributed.Client(found) as client,
-    ):
-        yield client
-
-
-def told(report: AuditReport) -> str:
-    """All of a report but its times."""
-    return re.sub(r'"seconds": [^,\n]*', "", report.to_json())
-
 
 CASES = [(slope, dtype) for slope in (1.0, 1.05) for dtype in (torch.float64, torch.float32)]
 
@@ -76,29 +49,25 @@ def test_dask_gives_the_same_report(slope: float, dtype: torch.dtype, cluster: A
 
 
 def test_operations_are_really_sent() -> None:
-    seen: set[int] = set()
-
-    class Counting(ThreadPoolExecutor):
-        def submit(self, fn: Any, /, *arguments: Any, **keywords: Any) -> Any:
-            def counted() -> Any:
-                seen.add(threading.get_ident())
-                return fn(*arguments, **keywords)
-
-            return super().submit(counted)
-
     model, inputs = audited(1.0)
-    with Counting(2) as executor:
+    with Counting() as executor:
         assert audit(model, inputs, deep=True, executor=executor)
-    assert seen
-    assert threading.get_ident() not in seen
+    assert executor.workers
+    assert threading.get_ident() not in executor.workers
+
+
+def test_with_a_budget_no_chunk_waits_for_a_worker_while_its_time_passes() -> None:
+    model, inputs = audited(1.0)
+    with Counting() as executor:
+        assert audit(model, inputs, deep=True, executor=executor)
+    assert executor.most > 2
+    with Counting() as executor:
+        report = audit(model, inputs, deep=True, budget=60.0, executor=executor)
+    assert told(report) == told(audit(model, inputs, deep=True))
+    assert 0 < executor.most <= 2
 
 
 # workers that die
-
-
-@pytest.fixture
-def main_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("GRADPROOF_TEST_MAIN", str(os.getpid()))
 
 
 def test_a_worker_that_dies_costs_a_retry(main_process: None, tmp_path: Path, cluster: Any) -> None:

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import multiprocessing
-import os
-import re
 import threading
 import warnings
-from collections.abc import Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -15,33 +12,11 @@ from typing import Any
 import pytest
 import torch
 from executor_cases import CASES, OPTIONS, always_dies, dies_once, numbers, of_sizes, right
+from pools import Counting, told
 
 import gradproof
-from gradproof import Report, Verdict
+from gradproof import Verdict
 from gradproof.workers import UnsendableError
-
-
-@pytest.fixture(scope="module")
-def processes() -> Iterator[Executor]:
-    with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as executor:
-        yield executor
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Any]:
-    distributed = pytest.importorskip("distributed")
-    with (
-        distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, dashboard_address="127.0.0.1:0", host="127.0.0.1"
-        ) as found,
-        distributed.Client(found) as client,
-    ):
-        yield client
-
-
-def told(report: Report) -> str:
-    """All of a report but its times."""
-    return re.sub(r'"seconds": [^,\n]*', "", report.to_json())
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
@@ -66,20 +41,10 @@ def test_threads_give_the_same_report(func: Any, inputs: Any) -> None:
 
 
 def test_work_is_really_sent() -> None:
-    seen: set[int] = set()
-
-    class Counting(ThreadPoolExecutor):
-        def submit(self, fn: Any, /, *arguments: Any, **keywords: Any) -> Any:
-            def counted() -> Any:
-                seen.add(threading.get_ident())
-                return fn(*arguments, **keywords)
-
-            return super().submit(counted)
-
-    with Counting(2) as executor:
+    with Counting() as executor:
         assert gradproof.check(right, numbers(8), strategy="entries", executor=executor)
-    assert seen
-    assert threading.get_ident() not in seen
+    assert executor.workers
+    assert threading.get_ident() not in executor.workers
 
 
 def test_little_work_is_not_sent() -> None:
@@ -92,11 +57,6 @@ def test_little_work_is_not_sent() -> None:
 
 
 # workers that die
-
-
-@pytest.fixture
-def main_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("GRADPROOF_TEST_MAIN", str(os.getpid()))
 
 
 def test_a_worker_that_dies_costs_a_retry(main_process: None, tmp_path: Path, cluster: Any) -> None:
@@ -172,7 +132,7 @@ def test_the_probes_of_each_input_are_sent(processes: Executor) -> None:
             return super().submit(fn, *arguments, **keywords)
 
     alone = gradproof.check(of_sizes, inputs, strategy="probes")
-    with Counting(2) as executor:
+    with Counting() as executor:
         assert told(gradproof.check(of_sizes, inputs, strategy="probes", executor=executor)) == told(alone)
     assert sent.count("evaluate") >= 2
     assert told(gradproof.check(of_sizes, inputs, strategy="probes", executor=processes)) == told(alone)

@@ -21,7 +21,7 @@ from gradproof.core.problem import NothingToCheckError
 from gradproof.core.status import Status
 from gradproof.dispatch import require_executor
 from gradproof.engine import unobserved
-from gradproof.operations import OF_TORCH, Elsewhere, Here
+from gradproof.operations import LATE, OF_TORCH, Elsewhere, Here
 from gradproof.render.audit_words import context_headline
 from gradproof.render.progress import Steps
 from gradproof.results.audit import AuditedOperation, AuditReport, Notice, NoticeKind, Origin, Phase
@@ -123,6 +123,10 @@ class _Audit:
         if not self._recording.leaves:
             self._notes.append("nothing that the model reads requires a gradient")
             return None
+        left = self._left()
+        if left is not None and left <= 0:
+            self._notes.append(f"the whole was not checked: {LATE}")
+            return None
         try:
             with self._session.declared().restarting(self._session.whole()) as whole:
                 report = check(
@@ -131,7 +135,8 @@ class _Audit:
                     self._keywords,
                     modes="reverse",
                     properties=OF_TORCH,
-                    budget=_WHOLE if self._recording.backward is not None else _WITHOUT_GRAPH,
+                    evaluations=_WHOLE if self._recording.backward is not None else _WITHOUT_GRAPH,
+                    seconds=left,
                     seed=self._seed,
                 )
         except (NothingToCheckError, TypeError, ValueError) as error:

@@ -86,6 +86,14 @@ class Here:
             yield examine_operation(operation, self._seed, self._clock(), self._kept)
 
 
+_Running = Future[Any] | str | None
+"""A chunk that was sent, or why it cannot be; None: threads would be in each other's way, so it is done here."""
+
+
+def _is_at_work(chunk: _Running) -> bool:
+    return isinstance(chunk, Future) and not chunk.done()
+
+
 class Elsewhere:
     """Checks operations on the workers of an executor."""
 
@@ -122,18 +130,28 @@ class Elsewhere:
             return
         length = self._dispatcher.length(seconds, len(others))
         chunks = [others[k : k + length] for k in range(0, len(others), length)]
-        running: list[Future[Any] | str | None] = []
+        running: list[_Running] = []
         try:
-            running += [self._submitted(chunk) for chunk in chunks]
-            for chunk, future in zip(chunks, running, strict=True):
+            for k, chunk in enumerate(chunks):
+                self._send_ahead(chunks, running)
+                future = running[k]
                 yield from self._here.outcomes(chunk) if future is None else self._waited(chunk, future, seconds)
         finally:
             for future in running:
                 if isinstance(future, Future):
                     future.cancel()
 
-    def _submitted(self, chunk: Sequence[Operation]) -> Future[Any] | str | None:
-        """A chunk that is sent, or why none can be; None: threads would be in each other's way, so it is done here."""
+    def _send_ahead(self, chunks: Sequence[Sequence[Operation]], running: list[_Running]) -> None:
+        """Send chunks: all of them, or where time is limited as many as there are workers.
+
+        A chunk is told the seconds that are left when it is sent, and must not wait for a worker while they pass.
+        """
+        most = len(chunks) if self._clock() is None else self._dispatcher.workers
+        while len(running) < len(chunks) and sum(_is_at_work(future) for future in running) < most:
+            running.append(self._submitted(chunks[len(running)]))
+
+    def _submitted(self, chunk: Sequence[Operation]) -> _Running:
+        """A chunk that is sent."""
         threads = shares_memory(self._executor)
         if threads and any(operation.random is not None for operation in chunk):
             return None
