@@ -16,8 +16,9 @@ import pytest
 from typer.testing import CliRunner
 
 from gradproof.cli import app
+from gradproof.collecting import collect, collect_apart
 from gradproof.results.suite import Row, changes, summary
-from gradproof.suites import Journal, Suite, collect, processes
+from gradproof.suites import Journal, Suite, processes
 from gradproof.targets import TargetError
 
 CASES = str(Path(__file__).parent / "suite_cases.py")
@@ -79,6 +80,47 @@ def test_a_broken_file_is_a_row_and_stops_no_other(tmp_path: Path, workers: str)
     again = subprocess.run(command(str(folder), "--results", str(results), "--resume"), capture_output=True, text=True)
     assert again.returncode == 4, again.stderr
     assert Journal(results).rows() == rows
+
+
+ENDS = """import os, torch
+def case_all():
+    yield torch.sin, torch.ones(2, dtype=torch.float64, requires_grad=True)
+    os._exit(7)
+"""
+
+
+def test_a_case_that_ends_its_process_while_it_is_made_is_a_row(tmp_path: Path) -> None:
+    folder = tmp_path / "cases"
+    folder.mkdir()
+    for name, text in {
+        "a.py": CASE,
+        "ends.py": ENDS,
+        "import.py": "# case_a\nimport os; os._exit(7)\n",
+        "z.py": CASE,
+    }.items():
+        (folder / name).write_text(text)
+    results = tmp_path / "run.jsonl"
+    done = subprocess.run(
+        command(str(folder), "--results", str(results), "--workers", "2"), capture_output=True, text=True
+    )
+    assert done.returncode == 3, done.stderr
+    told = {name.removeprefix(f"{folder.as_posix()}/"): row.word for name, row in Journal(results).rows().items()}
+    assert told == {
+        "a.py::case_a": "PASS",
+        "ends.py::case_all[0]": "PASS",
+        "ends.py::(its cases)": "LOST",
+        "import.py::(its cases)": "LOST",
+        "z.py::case_a": "PASS",
+    }
+
+
+def test_apart_the_same_cases_are_found_and_the_same_is_refused(tmp_path: Path) -> None:
+    assert collect_apart([CASES]) == collect([CASES])
+    with pytest.raises(TargetError, match="there is no file"):
+        collect_apart([CASES, str(tmp_path / "missing.py")])
+    (tmp_path / "ends.py").write_text("# case_a\nimport os; os._exit(7)\n")
+    with pytest.raises(TargetError, match=r"ended its process while its cases were made \(exit code 7\)"):
+        collect_apart([str(tmp_path / "ends.py")])
 
 
 def test_a_broken_file_alone_is_refused(tmp_path: Path) -> None:

@@ -141,8 +141,9 @@ def suite_command(
     seed: Annotated[int, typer.Option(help="Seed of the probes.")] = 0,
 ) -> None:
     """Check thousands of cases, here or on workers; a run that was stopped goes on with --resume."""
+    from gradproof.collecting import collect, collect_apart
     from gradproof.results.suite import Row, summary
-    from gradproof.suites import Journal, Suite, collect, dask, processes
+    from gradproof.suites import Journal, Suite, dask, processes
 
     if not case_timeout > 0:
         _refuse(f"--case-timeout must be a number of seconds > 0, got {case_timeout:g}")
@@ -157,13 +158,13 @@ def suite_command(
     try:
         before = None if baseline is None else Journal(baseline).rows()
         done = journal.rows() if resume else {}
-        cases = collect(paths)
+        cases = collect(paths) if workers == 1 and scheduler is None else collect_apart(paths)
     except (TargetError, ValueError) as error:
         _refuse(str(error), error.__cause__)
     if not resume:
         journal.begin()
-    names = {case.name for case in cases}
-    rows: list[Row] = [row for row in done.values() if row.case in names]
+    known = {case.name for case in cases}
+    rows: list[Row] = [row for row in done.values() if row.case in known]
     suite = Suite([case for case in cases if case.name not in done], options, case_timeout)
     try:
         if scheduler is not None:

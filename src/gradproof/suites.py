@@ -1,4 +1,4 @@
-"""Thousands of cases: collected by name, run here or by somebody's workers, written down as they finish.
+"""Thousands of cases, known by name: run here or by somebody's workers, written down as they finish.
 
 Functions cannot be sent, but the files that make them are there for every worker: it is told a file and the numbers of
 cases, and makes them itself. It goes through a file once, however many chunks of it there are. What a chunk came to is
@@ -20,12 +20,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
+from gradproof.collecting import CaseId
 from gradproof.results.run import Checked, Crash
 from gradproof.results.suite import Row, as_line
 from gradproof.running import Refusal, result_of
-from gradproof.targets import Case, MissingError, TargetError, cases_of, file_of
+from gradproof.targets import Case, TargetError, cases_of
 
 SCHEMA = "gradproof.suite/1"
 _CHUNK = 0.5
@@ -38,82 +39,12 @@ _AHEAD = 2
 """Chunks that wait for each worker."""
 
 
-class Named(NamedTuple):
-    """A case of a suite: the target that makes it, its number there, and its name, which is its own in the suite."""
-
-    target: str
-    number: int
-    name: str
-
-
 @dataclass(frozen=True, slots=True)
 class Chunk:
     """Cases of one target; `alone` counts the tries without others that could have ended the worker."""
 
-    cases: tuple[Named, ...]
+    cases: tuple[CaseId, ...]
     alone: int = 0
-
-
-# which cases there are
-
-
-def collect(paths: Sequence[str]) -> list[Named]:
-    """The cases of files, of folders (every file in them that has some) and of targets, in order.
-
-    Each case is made once, for its name, and let go. Raises `TargetError` if there is none. A file that cannot be run
-    is one case, which will say why; unless it is all that there is.
-    """
-    found: list[Named] = []
-    targets = [*_targets(paths)]
-    for target, must_have in targets:
-        file = file_of(target)
-        try:
-            for k, case in enumerate(_enumerated(target, must_have)):
-                found.append(Named(target, k, f"{file}::{case.name}"))
-        except MissingError:
-            raise
-        except TargetError:
-            if len(targets) == 1:
-                raise
-            found.append(Named(target, sum(named.target == target for named in found), f"{file}::(its cases)"))
-    if not found:
-        raise TargetError(f"{', '.join(paths)}: there are no cases")
-    twice = [name for name, count in _counted(named.name for named in found).items() if count > 1]
-    if twice:
-        raise TargetError(f"cases must have names of their own, but these are there twice: {', '.join(twice[:5])}")
-    return found
-
-
-def _targets(paths: Sequence[str]) -> Iterator[tuple[str, bool]]:
-    for path in paths:
-        folder = Path(path)
-        if folder.is_dir():
-            yield from ((file.as_posix(), False) for file in sorted(folder.rglob("*.py")) if _has_cases(file))
-        else:
-            yield path, True
-
-
-def _has_cases(file: Path) -> bool:
-    """Whether a file of a folder defines cases, as far as its text tells: others are not run."""
-    return "case_" in file.read_text(encoding="utf-8", errors="replace")
-
-
-def _enumerated(target: str, must_have: bool) -> Iterator[Case | Crash]:
-    found = cases_of(target)
-    first = next(found, None)
-    if first is None:
-        if must_have:
-            raise MissingError(f"{target} has no cases: name a target, or functions case_*")
-        return
-    yield first
-    yield from found
-
-
-def _counted(names: Iterable[str]) -> dict[str, int]:
-    counts: dict[str, int] = {}
-    for name in names:
-        counts[name] = counts.get(name, 0) + 1
-    return counts
 
 
 # in a worker
@@ -139,28 +70,28 @@ def _reader(target: str) -> _Reader:
     return _Reader(target)
 
 
-def run_chunk(cases: Sequence[Named], options: Mapping[str, Any]) -> list[Row]:
+def run_chunk(cases: Sequence[CaseId], options: Mapping[str, Any]) -> list[Row]:
     """Check some cases, in this process."""
-    return [_row(named, options) for named in cases]
+    return [_row(each, options) for each in cases]
 
 
-def _row(named: Named, options: Mapping[str, Any]) -> Row:
+def _row(case_id: CaseId, options: Mapping[str, Any]) -> Row:
     started = time.perf_counter()
     try:
-        case = _reader(named.target).case(named.number)
+        case = _reader(case_id.target).case(case_id.number)
     except TargetError as error:  # the file itself is broken from here on
         _reader.cache_clear()
         told = "".join(traceback.format_exception(error.__cause__ or error))
-        return Row(named.name, "RAISED", str(error), time.perf_counter() - started, detail=told)
+        return Row(case_id.name, "RAISED", str(error), time.perf_counter() - started, detail=told)
     result = case if isinstance(case, Crash) else result_of(case, options)
     match result:
         case Checked():
-            return Row.of(named.name, result.report)
+            return Row.of(case_id.name, result.report)
         case Crash():
             seconds = time.perf_counter() - started
-            return Row(named.name, "RAISED", f"{result.kind}: {result.text}", seconds, detail=result.traceback)
+            return Row(case_id.name, "RAISED", f"{result.kind}: {result.text}", seconds, detail=result.traceback)
         case Refusal():
-            return Row(named.name, "REFUSED", result.why, time.perf_counter() - started)
+            return Row(case_id.name, "REFUSED", result.why, time.perf_counter() - started)
 
 
 # the run
@@ -169,7 +100,7 @@ def _row(named: Named, options: Mapping[str, Any]) -> Row:
 class Suite:
     """A run of named cases, which yields rows as they finish."""
 
-    def __init__(self, cases: Sequence[Named], options: Mapping[str, Any], case_timeout: float = 600.0) -> None:
+    def __init__(self, cases: Sequence[CaseId], options: Mapping[str, Any], case_timeout: float = 600.0) -> None:
         """`case_timeout`: a case that takes longer, in seconds, counts as lost."""
         self._options, self._timeout = dict(options), case_timeout
         self._waiting = deque(cases)
