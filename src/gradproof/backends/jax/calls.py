@@ -19,8 +19,9 @@ from jax.core import Tracer
 from gradproof.backends.calls import Arrays, Call
 from gradproof.backends.jax.arrays import TYPES, is_floating, is_key
 
-_JITTED: type = type(jax.jit(lambda: None))
-_TRANSFORMED = (jax.custom_vjp, jax.custom_jvp, _JITTED)
+JITTED: type = type(jax.jit(lambda: None))
+"""The type of what `jax.jit` makes."""
+TRANSFORMED = (jax.custom_vjp, jax.custom_jvp, JITTED)
 """The types of what JAX makes of a function: such a function is JAX's whatever it is called with."""
 
 
@@ -34,7 +35,7 @@ def is_none(value: Any) -> bool:
 
 def recognises(values: Sequence[Any]) -> bool:
     """Whether there is an array of JAX among these values, nested as it may be, or the first is a function of JAX."""
-    if any(isinstance(value, _TRANSFORMED) for value in values[:1]):
+    if any(isinstance(value, TRANSFORMED) for value in values[:1]):
         return True
     return any(isinstance(leaf, jax.Array) for leaf in tree_util.tree_leaves(list(values)))
 
@@ -99,7 +100,7 @@ class JaxCall(Call):
         """
         handed = {*self.differentiable(), *self._kept}
         rest = [value for i, value in enumerate(self.flat) if i not in handed]
-        if not isinstance(self.function, _JITTED) or not all(isinstance(value, _PLAIN) for value in rest):
+        if not isinstance(self.function, JITTED) or not all(isinstance(value, _PLAIN) for value in rest):
             return None
         there = tuple(i in handed for i in range(len(self.flat))), tuple(self.differentiable())
         told = tuple((type(value), repr(value)) for value in rest)

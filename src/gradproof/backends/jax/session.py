@@ -6,12 +6,14 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
+import jax
 import numpy as np
 
 from gradproof.backends.coverage import left_out, select
 from gradproof.backends.jax.availability import why_unavailable
-from gradproof.backends.jax.calls import JaxCall
+from gradproof.backends.jax.calls import JITTED, JaxCall
 from gradproof.backends.jax.problem import Derivative, Made, first_order, second_order
+from gradproof.backends.jax.rereading import changed_since
 from gradproof.backends.random_states import HostGenerators
 from gradproof.core.capabilities import Batching, Elsewhere, Original, Twin
 from gradproof.core.investigation import Investigation
@@ -19,6 +21,12 @@ from gradproof.core.problem import Mode, NothingToCheckError, Problem
 
 FRAMEWORK = "jax"
 _INTENDED = "the derivative was checked against the derivative of the intended function, not of the function"
+
+
+_CHANGED = (
+    "`{name}`, which the function refers to, is another one since JAX traced it: it was checked as it is now, and what "
+    "jax.jit keeps of the older one is used elsewhere until jax.clear_caches() is called"
+)
 
 
 class _Rewind:
@@ -42,16 +50,24 @@ class JaxSession:
         self._call, self._derivative, self._intended = call, derivative, intended
         self._made: list[Made] = []
         self._learnt: tuple[str, ...] = ()
+        self._changed: tuple[str, ...] = ()
 
     def __enter__(self) -> Self:
+        self._transfers = jax.transfer_guard("allow")  # coordinates come from the host, whatever the user forbids
+        self._transfers.__enter__()
+        if isinstance(self._call.function, JITTED):
+            self._changed = changed_since(self._call.function)
+            # the function that was compiled is traced anew: nothing is kept of that
+            self._call = self._call.calling(self._call.function.__wrapped__) if self._changed else self._call
         self._generators = HostGenerators()
         keeper = _Rewind(self._generators)
         self._call = self._call.kept_by(keeper)
         self._intended = None if self._intended is None else self._intended.kept_by(keeper)
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, *exception: Any) -> None:
         self._generators.rewind()
+        self._transfers.__exit__(*exception)
 
     @property
     def not_covered(self) -> tuple[str, ...]:
@@ -64,6 +80,7 @@ class JaxSession:
         told = [note for made in self._made for note in made.map.transforms.notes]
         narrowed = [i for i in self._call.differentiable() if self._is_narrowed(i)]
         told += [f"{self._call.label(i)} is float64, which JAX takes as float32: see jax_enable_x64" for i in narrowed]
+        told += [_CHANGED.format(name=name) for name in self._changed]
         if self._intended is not None:
             told.append(_INTENDED)
         return tuple(dict.fromkeys(told))

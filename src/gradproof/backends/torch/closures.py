@@ -14,22 +14,17 @@ from typing import Any, cast
 
 import torch
 
+from gradproof.backends import referred as around
+
 # How far functions are followed that refer to functions.
 _DEPTH = 4
 
 
 def referred(function: Any) -> Iterator[tuple[str, Any]]:
-    """The values that a Python function reads from around itself, with their names."""
-    function = getattr(function, "__func__", function)
-    code = getattr(function, "__code__", None)
-    if code is None or function.__module__ == torch.autograd.function.__name__:  # the latter: Function.apply
-        return
-    for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=False):
-        try:
-            yield name, cell.cell_contents
-        except ValueError:  # not filled yet
-            continue
-    yield from ((name, function.__globals__.get(name)) for name in code.co_names)
+    """The values that a Python function reads from around itself, with their names; not what `Function.apply` does."""
+    plain = getattr(function, "__func__", function)
+    if getattr(plain, "__module__", None) != torch.autograd.function.__name__:
+        yield from around.referred(plain)
 
 
 def uncovered(
