@@ -21,7 +21,7 @@ from gradproof.core.problem import NothingToCheckError
 from gradproof.core.status import Status
 from gradproof.dispatch import require_executor
 from gradproof.engine import unobserved
-from gradproof.operations import LATE, OF_TORCH, Elsewhere, Here
+from gradproof.operations import LATE, OF_TORCH, Dispatched, Serial
 from gradproof.render.audit_words import context_headline
 from gradproof.render.progress import Steps
 from gradproof.results.audit import AuditedOperation, AuditReport, Notice, NoticeKind, Origin, Phase
@@ -73,9 +73,9 @@ class _Audit:
         self._deep, self._budget, self._seed = deep, budget, seed
         self._session = AuditSession(model, arguments, keywords)
         self._recording: Recording = self._session.record(seed)
-        self._checker: Here | Elsewhere = Here(seed, self._left, self._session.kept)
+        self._checker: Serial | Dispatched = Serial(seed, self._left, self._session.kept)
         if executor is not None:
-            self._checker = Elsewhere(executor, seed, self._left, self._session.kept)
+            self._checker = Dispatched(executor, seed, self._left, self._session.kept)
             self._checker.require_sendable(self._recording.operations)
         told = {operation.number: declares(operation) for operation in self._recording.operations}
         self._declared = {number: options for number, options in told.items() if options}

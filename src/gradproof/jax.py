@@ -97,7 +97,12 @@ def check_grads(
 
 
 def _check_grads(
-    f: Callable[..., Any], args: tuple[Any, ...], order: int, modes: tuple[str, ...], given: _Tolerances, before: str
+    f: Callable[..., Any],
+    args: tuple[Any, ...],
+    order: int,
+    modes: tuple[str, ...],
+    tolerances: _Tolerances,
+    before: str,
 ) -> None:
     """All modes, then those of the derivative by each mode as a function itself."""
     for name, said, derive in (("fwd", "JVP", _jvp_of), ("rev", "VJP", _vjp_of), ("lin", "LIN", _lin_of)):
@@ -108,10 +113,10 @@ def _check_grads(
         call = JaxCall(f, args, {})
         linear = supplied_jvp(_lin_of(f)[0], call, shows_values=True)
         derivative = Derivative(forward=linear) if name == "lin" else None
-        _decide(call, derivative, mode, given, said)
+        _decide(call, derivative, mode, tolerances, said)
         if order > 1:
             derived, further = derive(f)
-            _check_grads(derived, further(args), order - 1, modes, given, said)
+            _check_grads(derived, further(args), order - 1, modes, tolerances, said)
 
 
 def check_jvp(
@@ -130,15 +135,13 @@ def check_jvp(
     >>> f = lambda x: x**3
     >>> check_jvp(f, lambda primals, tangents: (f(*primals), 3 * primals[0] ** 2 * tangents[0]), (jnp.ones(3),))
     """
-    _require_step(eps)
-    args = _as_arrays(tuple(args))
-    outputs, tangents = f_jvp(args, jax.tree.map(_zeros, args))
+    call = _call_of(f, args, eps)
+    outputs, tangents = f_jvp(call.arguments, jax.tree.map(_zeros, call.arguments))
     for output, tangent in zip(jax.tree.leaves(outputs), jax.tree.leaves(tangents), strict=True):
         if is_floating(output) and output.dtype != tangent.dtype:
             raise AssertionError(
                 f"{_titled(err_msg)}an output has dtype {output.dtype}, its tangent {tangent.dtype}: they must agree"
             )
-    call = JaxCall(f, args, {})
     derivative = Derivative(forward=supplied_jvp(f_jvp, call))
     _decide_supplied(call, derivative, Mode.FORWARD, outputs, _Tolerances(atol, rtol), err_msg)
 
@@ -159,22 +162,20 @@ def check_vjp(
     >>> f = lambda x: x**3
     >>> check_vjp(f, lambda x: (f(x), lambda v: (3 * x**2 * v,)), (jnp.ones(3),))
     """
-    _require_step(eps)
-    args = _as_arrays(tuple(args))
-    call = JaxCall(f, args, {})
+    call = _call_of(f, args, eps)
     derivative = Derivative(reverse=supplied_vjp(f_vjp, call))
-    _decide_supplied(call, derivative, Mode.REVERSE, f_vjp(*args)[0], _Tolerances(atol, rtol), err_msg)
+    _decide_supplied(call, derivative, Mode.REVERSE, f_vjp(*call.arguments)[0], _Tolerances(atol, rtol), err_msg)
 
 
 def _decide_supplied(
-    call: JaxCall, derivative: Derivative, mode: Mode, outputs: Any, given: _Tolerances, said: str
+    call: JaxCall, derivative: Derivative, mode: Mode, outputs: Any, tolerances: _Tolerances, said: str
 ) -> None:
     """The same for a derivative that somebody hands over, and the outputs that came with it."""
-    _require_same(outputs, call(), given, said)
-    _decide(call, derivative, mode, given, said)
+    _require_same(outputs, call(), tolerances, said)
+    _decide(call, derivative, mode, tolerances, said)
 
 
-def _decide(call: JaxCall, derivative: Derivative | None, mode: Mode, given: _Tolerances, said: str) -> None:
+def _decide(call: JaxCall, derivative: Derivative | None, mode: Mode, tolerances: _Tolerances, said: str) -> None:
     """Return, or raise what `jax.test_util` would."""
     if not call.differentiable():
         raise NothingToCheckError("there is nothing to check: args hold no floating-point or complex number")
@@ -184,7 +185,7 @@ def _decide(call: JaxCall, derivative: Derivative | None, mode: Mode, given: _To
         def fit(problem: Problem, options: Options) -> Options:
             if not problem.outputs.size:
                 raise NothingToCheckError("there is nothing to check: f returned no floating-point or complex number")
-            atol, rtol = given.fit(session.dtypes)
+            atol, rtol = tolerances.fit(session.dtypes)
             return dataclasses.replace(options, atol=atol, rtol=rtol)
 
         request = Request(subject=name_of(call.function), options=options, modes=(mode,), fit=fit, decides=is_fatal)
@@ -245,6 +246,11 @@ def _as_arrays(args: tuple[Any, ...]) -> tuple[Any, ...]:
     return jax.tree.map(lambda value: jnp.asarray(value) if isinstance(value, float | complex) else value, args)
 
 
+def _call_of(f: Callable[..., Any], args: Sequence[Any], eps: float) -> JaxCall:
+    _require_step(eps)
+    return JaxCall(f, _as_arrays(tuple(args)), {})
+
+
 def _require_step(eps: float | None) -> None:
     if eps is not None and not 0 < eps < np.inf:
         raise ValueError(f"eps must be a finite number > 0, got {eps!r}")
@@ -257,14 +263,14 @@ def _widest(given: Tolerance, dtypes: Sequence[str]) -> float:
     return max(named.get(dtype, _TOLERANCES.get(dtype, _COARSEST)) for dtype in dtypes)
 
 
-def _require_same(outputs: Any, expected: Any, given: _Tolerances, err_msg: str) -> None:
+def _require_same(outputs: Any, expected: Any, tolerances: _Tolerances, err_msg: str) -> None:
     """What a derivative returns beside itself are the values of the function."""
     if jax.tree.structure(outputs) != jax.tree.structure(expected):
         raise AssertionError(f"{_titled(err_msg)}primal: the outputs of the derivative are not those of the function")
     for output, wanted in zip(jax.tree.leaves(outputs), jax.tree.leaves(expected), strict=True):
         if is_floating(wanted):
             got, want = np.asarray(output), np.asarray(wanted)
-            atol, rtol = given.fit([got.dtype, want.dtype])
+            atol, rtol = tolerances.fit([got.dtype, want.dtype])
             wide = np.complex128 if np.iscomplexobj(want) else np.float64
             np.testing.assert_allclose(
                 got.astype(wide), want.astype(wide), atol=atol, rtol=rtol, err_msg=f"{_titled(err_msg)}primal"

@@ -74,7 +74,7 @@ Clock = Callable[[], float | None]
 """The seconds that are left, if they are limited."""
 
 
-class Here:
+class Serial:
     """Checks operations in this process, one after the other."""
 
     def __init__(self, seed: int, clock: Clock, kept: Around) -> None:
@@ -94,12 +94,12 @@ def _is_at_work(chunk: _Running) -> bool:
     return isinstance(chunk, Future) and not chunk.done()
 
 
-class Elsewhere:
+class Dispatched:
     """Checks operations on the workers of an executor."""
 
     def __init__(self, executor: Executor, seed: int, clock: Clock, kept: Around) -> None:
         self._executor, self._dispatcher = executor, Dispatcher(executor)
-        self._seed, self._clock, self._here = seed, clock, Here(seed, clock, kept)
+        self._seed, self._clock, self._here = seed, clock, Serial(seed, clock, kept)
 
     def require_sendable(self, operations: Sequence[Operation]) -> None:
         """Raise `UnsendableError` for what cannot be sent, or not be found where it arrives; not for threads."""

@@ -21,8 +21,8 @@ import gradproof
 from gradproof.backends.torch import private
 from gradproof.backends.torch.calls import call_of
 from gradproof.backends.torch.memory.sharing import has_memory
-from gradproof.backends.torch.private import PrivateNameWarning
 from gradproof.backends.torch.problem import first_order
+from gradproof.backends.torch.trusted import PrivateNameWarning
 from gradproof.core.investigation import Investigation
 from gradproof.core.problem import Mode
 
@@ -48,6 +48,7 @@ TRICKS: dict[str, Callable[[], Any]] = {
     "is_zero_tensor": private.is_zero_tensor,
     "coordinate_parts": private.coordinate_parts,
     "masked_parts": private.masked_parts,
+    "decompositions": private.decompositions,
 }
 USERS = {
     "engine": "_private_engine",
@@ -57,6 +58,7 @@ USERS = {
     "is_zero_tensor": "_knows_zeros",
     "coordinate_parts": "_private_parts",
     "masked_parts": "_private_masked",
+    "decompositions": "_private_decompositions",
 }
 """The functions here that use a name, where torch's own public ways use it too, so that it cannot be taken away."""
 
@@ -159,7 +161,7 @@ def second_answers() -> list[Any]:
 
 
 @pytest.mark.parametrize("trick", TRICKS)
-@pytest.mark.filterwarnings("ignore::gradproof.backends.torch.private.PrivateNameWarning")
+@pytest.mark.filterwarnings("ignore::gradproof.backends.torch.trusted.PrivateNameWarning")
 def test_the_public_way_gives_the_same(trick: str, monkeypatch: pytest.MonkeyPatch) -> None:
     expected, second = answers(), second_answers()
     for one in TRICKS.values():
@@ -172,7 +174,7 @@ def test_the_public_way_gives_the_same(trick: str, monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.parametrize("trick", TRICKS)
 @pytest.mark.parametrize("mode", Mode, ids=str)
-@pytest.mark.filterwarnings("ignore::gradproof.backends.torch.private.PrivateNameWarning")
+@pytest.mark.filterwarnings("ignore::gradproof.backends.torch.trusted.PrivateNameWarning")
 def test_a_missing_name_is_not_blamed_on_the_function(trick: str, mode: Mode, monkeypatch: pytest.MonkeyPatch) -> None:
     take_away(trick, monkeypatch)
     investigation = Investigation(first_order(call_of(torch.sin, (numbers(3),))).problem)
@@ -182,7 +184,7 @@ def test_a_missing_name_is_not_blamed_on_the_function(trick: str, mode: Mode, mo
     assert not gradproof.check(wrong, numbers(3)).ok
 
 
-@pytest.mark.filterwarnings("ignore::gradproof.backends.torch.private.PrivateNameWarning")
+@pytest.mark.filterwarnings("ignore::gradproof.backends.torch.trusted.PrivateNameWarning")
 def test_sparse_tensors_without_their_private_names(monkeypatch: pytest.MonkeyPatch) -> None:
     take_away("coordinate_parts", monkeypatch)
     x = sparse("coo")
@@ -195,7 +197,7 @@ def test_sparse_tensors_without_their_private_names(monkeypatch: pytest.MonkeyPa
         private.coordinate_parts()(twice)
 
 
-@pytest.mark.filterwarnings("ignore::gradproof.backends.torch.private.PrivateNameWarning")
+@pytest.mark.filterwarnings("ignore::gradproof.backends.torch.trusted.PrivateNameWarning")
 @pytest.mark.filterwarnings("ignore:The PyTorch API of MaskedTensors")
 def test_the_public_parts_of_a_masked_tensor_are_its_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     take_away("masked_parts", monkeypatch)
@@ -208,7 +210,7 @@ def test_the_public_parts_of_a_masked_tensor_are_its_memory(monkeypatch: pytest.
     assert private.masked_parts()(x)[0].tolist() == [5.0, 5.0]
 
 
-@pytest.mark.filterwarnings("ignore::gradproof.backends.torch.private.PrivateNameWarning")
+@pytest.mark.filterwarnings("ignore::gradproof.backends.torch.trusted.PrivateNameWarning")
 def test_promised_zeros_have_no_address(monkeypatch: pytest.MonkeyPatch) -> None:
     take_away("is_zero_tensor", monkeypatch)
     assert not has_memory(torch._efficientzerotensor(3))

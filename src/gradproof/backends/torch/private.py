@@ -16,38 +16,13 @@ import sys
 import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, Protocol, cast
 
 import torch
 
-from gradproof.backends.notices import notify
+from gradproof.backends.torch.trusted import trusted
 
 _torch: Any = torch  # none of what is used here has types
-T = TypeVar("T")
-
-
-class PrivateNameWarning(UserWarning):
-    """This version of torch lacks a private name that makes checks faster."""
-
-
-def _trusted(name: str, make: Callable[[], T], works: Callable[[T], bool], public: T) -> T:
-    """What is made with a private name, if it is there and works; else the public way, and a warning."""
-    try:
-        with torch.enable_grad(), warnings.catch_warnings(action="ignore"):
-            made = make()
-            if works(made):
-                return made
-    except Exception as error:
-        reason = f"{type(error).__name__}: {error}"
-    else:
-        reason = "it does something else"
-    notify(
-        f"gradproof cannot use {name} of torch {torch.__version__} ({reason}) and takes a public way instead: "
-        "checks are slower.",
-        PrivateNameWarning,
-        stacklevel=3,
-    )
-    return public
 
 
 def _number(value: float, **options: Any) -> torch.Tensor:
@@ -73,7 +48,7 @@ class Pull(Protocol):
 @functools.cache
 def engine() -> Pull:
     """Reverse mode through the autograd engine itself."""
-    return _trusted("Variable._execution_engine", _private_engine, _pulls, _grad)
+    return trusted("Variable._execution_engine", _private_engine, _pulls, _grad)
 
 
 def _private_engine() -> Pull:
@@ -139,7 +114,7 @@ Identity = Callable[[torch.Tensor], torch.Tensor]
 def undefined() -> Identity:
     """Identity whose backward passes no gradient on."""
     public = cast(Identity, _Undefined.apply)
-    return _trusted("torch._C._functions.UndefinedGrad", lambda: _torch._C._functions.UndefinedGrad(), _stops, public)
+    return trusted("torch._C._functions.UndefinedGrad", lambda: _torch._C._functions.UndefinedGrad(), _stops, public)
 
 
 def _stops(identity: Identity) -> bool:
@@ -169,7 +144,7 @@ class Vmap(Protocol):
 @functools.cache
 def vmap() -> Vmap:
     """`torch.func.vmap` over first dimensions, with the same random numbers in each row."""
-    return _trusted("torch._C._functorch", _private_vmap, _maps_rows, _func_vmap)
+    return trusted("torch._C._functorch", _private_vmap, _maps_rows, _func_vmap)
 
 
 def _private_vmap() -> Vmap:
@@ -222,7 +197,7 @@ VmapDerivative = Callable[[Differentiate, Sequence[torch.Tensor]], list[torch.Te
 @functools.cache
 def vmap_derivative() -> VmapDerivative | None:
     """The older vmap; None where there is none."""
-    return _trusted("torch._C._vmapmode_increment_nesting", _private_vmap_derivative, _maps_derivatives, None)
+    return trusted("torch._C._vmapmode_increment_nesting", _private_vmap_derivative, _maps_derivatives, None)
 
 
 def _private_vmap_derivative() -> VmapDerivative | None:
@@ -272,7 +247,7 @@ MKLDNN: torch.layout | None = _mkldnn()
 @functools.cache
 def is_zero_tensor() -> Callable[[torch.Tensor], bool]:
     """Whether a tensor is zeros that are only promised: it has elements and no memory."""
-    return _trusted("Tensor._is_zerotensor", lambda: _torch.Tensor._is_zerotensor, _knows_zeros, _has_no_address)
+    return trusted("Tensor._is_zerotensor", lambda: _torch.Tensor._is_zerotensor, _knows_zeros, _has_no_address)
 
 
 def _has_no_address(tensor: torch.Tensor) -> bool:
@@ -290,7 +265,7 @@ Parts = Callable[[torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
 @functools.cache
 def coordinate_parts() -> Parts:
     """Indices and values of layout COO as they are stored, also where an element is stored twice."""
-    return _trusted("Tensor._values", lambda: _private_parts, _parts_are_stored, _public_parts)
+    return trusted("Tensor._values", lambda: _private_parts, _parts_are_stored, _public_parts)
 
 
 def _private_parts(tensor: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -317,7 +292,7 @@ def _parts_are_stored(parts: Parts) -> bool:
 @functools.cache
 def masked_parts() -> Parts:
     """Data and mask as a MaskedTensor holds them: masked elements included, outside of any graph."""
-    return _trusted("MaskedTensor._masked_data", lambda: _private_masked, _parts_are_masked, _public_masked)
+    return trusted("MaskedTensor._masked_data", lambda: _private_masked, _parts_are_masked, _public_masked)
 
 
 def _private_masked(tensor: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -411,7 +386,7 @@ def uncompiled() -> AbstractContextManager[Any]:
 @functools.cache
 def decompositions() -> Mapping[Any, Callable[..., Any]]:
     """Operators, each with a function that does the same step by step; none known: they stay in one piece."""
-    return _trusted("torch._decomp.decomposition_table", _private_decompositions, _takes_apart, {})
+    return trusted("torch._decomp.decomposition_table", _private_decompositions, _takes_apart, {})
 
 
 def _private_decompositions() -> Mapping[Any, Callable[..., Any]]:

@@ -21,7 +21,7 @@ from gradproof.backends.torch.audit.operation import Given, Operation
 from gradproof.backends.torch.private import inside_a_transform
 
 Function = Callable[..., Any]
-Named = Mapping[str, Any]
+Arguments = Mapping[str, Any]
 """The arguments of a call by the names of its parameters."""
 
 
@@ -29,8 +29,8 @@ class _Rule(NamedTuple):
     """What is known of a function: its parameters, which options make a difference in a call, and how it moves then."""
 
     parameters: tuple[str, ...]
-    options: Callable[[Named], list[str]]
-    moved: Callable[[Function, Named, torch.Tensor], Any]
+    options: Callable[[Arguments], list[str]]
+    moved: Callable[[Function, Arguments, torch.Tensor], Any]
     """The value for these arguments; the last is what the parameter `differentiated` was at the recorded point."""
     differentiated: str
 
@@ -41,81 +41,86 @@ class _Rule(NamedTuple):
 # embeddings
 
 
-def _embedding_options(given: Named) -> list[str]:
-    padding = _padding(given)
-    met = padding is not None and bool((_indices(given) == padding).any())
-    return [*([f"padding_idx={padding}"] if met else []), *_bag_options(given)]
+def _embedding_options(arguments: Arguments) -> list[str]:
+    padding = _padding(arguments)
+    met = padding is not None and bool((_indices(arguments) == padding).any())
+    return [*([f"padding_idx={padding}"] if met else []), *_bag_options(arguments)]
 
 
-def _bag_options(given: Named) -> list[str]:
+def _bag_options(arguments: Arguments) -> list[str]:
     """A bag leaves its padding out of the values too: that is no difference."""
-    scaled = given.get("scale_grad_by_freq") and bool((_counts(given) > 1).any())
-    shrinks = given.get("max_norm") is not None
-    return [*(["scale_grad_by_freq=True"] if scaled else []), *([f"max_norm={given['max_norm']}"] if shrinks else [])]
+    scaled = arguments.get("scale_grad_by_freq") and bool((_counts(arguments) > 1).any())
+    shrinks = arguments.get("max_norm") is not None
+    return [
+        *(["scale_grad_by_freq=True"] if scaled else []),
+        *([f"max_norm={arguments['max_norm']}"] if shrinks else []),
+    ]
 
 
-def _indices(given: Named) -> torch.Tensor:
-    return given["input"] if "input" in given else given["indices"]
+def _indices(arguments: Arguments) -> torch.Tensor:
+    return arguments["input"] if "input" in arguments else arguments["indices"]
 
 
-def _padding(given: Named) -> int | None:
+def _padding(arguments: Arguments) -> int | None:
     """The row that gets no gradient. Negative numbers count from the end; for the bare operator they are none."""
-    padding = given.get("padding_idx")
-    if padding is None or ("indices" in given and padding < 0):
+    padding = arguments.get("padding_idx")
+    if padding is None or ("indices" in arguments and padding < 0):
         return None
-    return int(padding) % len(given["weight"])
+    return int(padding) % len(arguments["weight"])
 
 
-def _counts(given: Named) -> torch.Tensor:
+def _counts(arguments: Arguments) -> torch.Tensor:
     """How often each row was met."""
-    return torch.bincount(_indices(given).flatten(), minlength=len(given["weight"]))
+    return torch.bincount(_indices(arguments).flatten(), minlength=len(arguments["weight"]))
 
 
-def _embedding_moved(function: Function, given: Named, before: torch.Tensor) -> Any:
-    factor = torch.ones(len(before), dtype=given["weight"].dtype, device=before.device)
-    padding = _padding(given)
+def _embedding_moved(function: Function, arguments: Arguments, before: torch.Tensor) -> Any:
+    factor = torch.ones(len(before), dtype=arguments["weight"].dtype, device=before.device)
+    padding = _padding(arguments)
     if padding is not None:
         factor[padding] = 0.0
-    return _bag_moved(function, given, before, factor)
+    return _bag_moved(function, arguments, before, factor)
 
 
-def _bag_moved(function: Function, given: Named, before: torch.Tensor, factor: torch.Tensor | None = None) -> Any:
+def _bag_moved(
+    function: Function, arguments: Arguments, before: torch.Tensor, factor: torch.Tensor | None = None
+) -> Any:
     """The rows as they were, shrunk as they were, and moved by `factor` of what they moved by."""
-    weight = given["weight"]
-    moved, after = weight.detach() - before, _shrunk({**given, "weight": before})
+    weight = arguments["weight"]
+    moved, after = weight.detach() - before, _shrunk({**arguments, "weight": before})
     share = torch.ones_like(after[:, 0]) if factor is None else factor
-    if given.get("scale_grad_by_freq"):
-        share = share / _counts(given).clamp_min(1)
-    plain = {**given, "weight": after + share[:, None] * moved}
+    if arguments.get("scale_grad_by_freq"):
+        share = share / _counts(arguments).clamp_min(1)
+    plain = {**arguments, "weight": after + share[:, None] * moved}
     value = function(**{name: option for name, option in plain.items() if name != "max_norm"})
-    real = function(**{**given, "weight": weight.clone()})  # which may be shrunk
-    if given.get("max_norm") is not None and not inside_a_transform():
+    real = function(**{**arguments, "weight": weight.clone()})  # which may be shrunk
+    if arguments.get("max_norm") is not None and not inside_a_transform():
         weight.data.copy_(after + moved)
     return _with_derivative_of(value, real)
 
 
-def _shrunk(given: Named) -> torch.Tensor:
+def _shrunk(arguments: Arguments) -> torch.Tensor:
     """The weight after what `max_norm` does to it."""
-    if given.get("max_norm") is None:
-        return given["weight"]
-    rows, norm = _indices(given).flatten().contiguous(), float(given.get("norm_type", 2.0))
-    return torch.embedding_renorm_(given["weight"].clone(), rows, float(given["max_norm"]), norm)
+    if arguments.get("max_norm") is None:
+        return arguments["weight"]
+    rows, norm = _indices(arguments).flatten().contiguous(), float(arguments.get("norm_type", 2.0))
+    return torch.embedding_renorm_(arguments["weight"].clone(), rows, float(arguments["max_norm"]), norm)
 
 
 # samples
 
 
-def _sampled_options(given: Named) -> list[str]:
-    return ["hard=True"] if given.get("hard") else []
+def _sampled_options(arguments: Arguments) -> list[str]:
+    return ["hard=True"] if arguments.get("hard") else []
 
 
-def _sampled_moved(function: Function, given: Named, before: torch.Tensor) -> Any:
+def _sampled_moved(function: Function, arguments: Arguments, before: torch.Tensor) -> Any:
     """The one-hot sample as it was, moved as the soft one moves: each with the same random numbers."""
     state = torch.default_generator.get_state()
 
     def sampled(**replaced: Any) -> torch.Tensor:
         torch.default_generator.set_state(state)
-        return function(**{**given, **replaced})
+        return function(**{**arguments, **replaced})
 
     moved = sampled(hard=False) - sampled(hard=False, logits=before)
     return _with_derivative_of(sampled(logits=before) + moved, sampled())
@@ -196,19 +201,19 @@ class Declared(TorchFunctionMode):
         rule = _RULES.get(func)
         if rule is None:
             return func(*args, **(kwargs or {}))
-        given = rule.named(args, kwargs or {})
-        before = self._before(func, given, rule)
+        arguments = rule.named(args, kwargs or {})
+        before = self._before(func, arguments, rule)
         if before is None:
             return func(*args, **(kwargs or {}))
-        value = given[rule.differentiated]
-        return rule.moved(func, given, before.to(value.dtype))
+        value = arguments[rule.differentiated]
+        return rule.moved(func, arguments, before.to(value.dtype))
 
-    def _before(self, function: Function, given: Named, rule: _Rule) -> torch.Tensor | None:
+    def _before(self, function: Function, arguments: Arguments, rule: _Rule) -> torch.Tensor | None:
         """What the recorded call was differentiated with respect to; None where there is none like this."""
         for k in range(len(self._known)):
             turn = (self._turn + k) % len(self._known)
             operation = self._known[turn]
-            if operation.function is function and _alike(_recorded(operation, rule), given, rule.differentiated):
+            if operation.function is function and _alike(_recorded(operation, rule), arguments, rule.differentiated):
                 self._turn = turn + 1
                 return _recorded(operation, rule)[rule.differentiated]
         return None
@@ -244,11 +249,11 @@ class Declared(TorchFunctionMode):
         return restarted
 
 
-def _alike(recorded: Named, given: Named, differentiated: str) -> bool:
+def _alike(recorded: Arguments, arguments: Arguments, differentiated: str) -> bool:
     """Whether two calls are the same but for numbers."""
-    if recorded.keys() != given.keys() or recorded[differentiated].shape != given[differentiated].shape:
+    if recorded.keys() != arguments.keys() or recorded[differentiated].shape != arguments[differentiated].shape:
         return False
-    return all(_same(recorded[name], given[name]) for name in given if name != differentiated)
+    return all(_same(recorded[name], arguments[name]) for name in arguments if name != differentiated)
 
 
 def _same(one: Any, other: Any) -> bool:

@@ -23,6 +23,7 @@ from gradproof.backends.torch.audit.operation import Autocast, Edge, Given, Kind
 from gradproof.backends.torch.audit.places import ModulePaths, definition_of, source_line
 from gradproof.backends.torch.calls import flatten_outputs, is_floating
 from gradproof.backends.torch.derivative.widening import Widening
+from gradproof.backends.torch.operators import is_custom
 from gradproof.backends.torch.private import inside_a_transform, uncompiled
 
 # Attributes that hold another tensor, which is not computed from this one.
@@ -70,7 +71,7 @@ class Recorder(TorchFunctionMode):
         name = _name_of(func)
         if self._busy or name in _NO_OPERATIONS:
             return func(*args, **keywords)
-        kind = Kind.OPERATOR if _is_custom(func) else Kind.TORCH
+        kind = Kind.OPERATOR if is_custom(func) else Kind.TORCH
         return self._recorded(func, name, kind, args, keywords, "")
 
     def _apply(self, real: Apply, cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -219,19 +220,9 @@ def _name_of(func: Callable[..., Any]) -> str:
     name = getattr(func, "__name__", type(func).__name__)
     if name == "__get__":
         return str(getattr(getattr(func, "__self__", None), "__name__", name))
-    if _is_custom(func):
+    if is_custom(func):
         return str(getattr(func, "_qualified_op_name", getattr(func, "name", lambda: name)()))
     return str(name)
-
-
-def _is_custom(func: Any) -> bool:
-    """Whether this is an operator of somebody else's library."""
-    namespace = getattr(func, "namespace", None) or getattr(func, "_qualified_op_name", "aten").partition("::")[0]
-    return isinstance(func, _OPERATORS) and namespace not in _NAMESPACES_OF_TORCH
-
-
-_OPERATORS = type(torch.ops.aten.sin), type(torch.ops.aten.sin.default)
-_NAMESPACES_OF_TORCH = ("aten", "prims", "prim", "profiler", "inductor")
 
 
 def _parameters(cls: Any) -> tuple[str, ...]:

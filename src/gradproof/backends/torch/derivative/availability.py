@@ -14,11 +14,9 @@ from torch.overrides import TorchFunctionMode
 from gradproof.backends.torch.calls import flatten_outputs, is_floating
 from gradproof.backends.torch.derivative.forward import Forward
 from gradproof.backends.torch.derivative.gradients import Tangents
+from gradproof.backends.torch.operators import is_custom
 from gradproof.core.investigation import Investigation
 
-_OPERATORS = type(torch.ops.aten.sin), type(torch.ops.aten.sin.default)
-"""The types of operators, torch's own and those of torch.library."""
-_TORCHS_OWN = ("aten.", "prim.", "prims.")
 _OURS = Path(__file__).parents[2]
 
 
@@ -57,7 +55,7 @@ class _Operators(TorchFunctionMode):
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         output = func(*args, **(kwargs or {}))
-        if isinstance(func, _OPERATORS) and not str(func).startswith(_TORCHS_OWN):
+        if is_custom(func):
             given, returned = (
                 [each for each in flatten_outputs(part) if isinstance(each, torch.Tensor) and is_floating(each)]
                 for part in ((args, kwargs), output)

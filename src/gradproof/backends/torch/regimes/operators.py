@@ -8,16 +8,12 @@ from typing import Any, cast
 import torch
 from torch.overrides import TorchFunctionMode
 
+from gradproof.backends.torch.operators import OVERLOAD, PACKET, is_custom
 from gradproof.backends.torch.regimes.comparing import Compared
 from gradproof.backends.torch.regimes.regime import NotApplicableError, Regime
 from gradproof.backends.torch.regimes.subject import leaves_at
 
-_OWN = frozenset({"aten", "prim", "prims", "profiler", "quantized", "inductor", "higher_order", "c10d", "debugprims"})
-"""The namespaces of operators that come with torch."""
 _PASSED = "SUCCESS"
-# The types have no public names.
-_PACKET: Any = type(torch.ops.aten.add)
-_OVERLOAD: Any = type(torch.ops.aten.add.Tensor)
 
 
 class _Recorder(TorchFunctionMode):
@@ -31,7 +27,7 @@ class _Recorder(TorchFunctionMode):
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
         operator = _overload(func)
-        if operator is not None and operator.namespace not in _OWN and operator not in self.calls:
+        if operator is not None and is_custom(operator) and operator not in self.calls:
             named = {name: _copied(value) for name, value in (kwargs or {}).items()}
             self.calls[operator] = tuple(map(_copied, args)), named
         return func(*args, **(kwargs or {}))
@@ -39,10 +35,10 @@ class _Recorder(TorchFunctionMode):
 
 def _overload(func: Any) -> Any:
     """The operator behind what was called; None where it is none."""
-    if isinstance(func, _PACKET):
+    if isinstance(func, PACKET):
         names = func.overloads()
         return getattr(func, "default" if "default" in names else names[0])
-    return func if isinstance(func, _OVERLOAD) else None
+    return func if isinstance(func, OVERLOAD) else None
 
 
 def _copied(value: Any) -> Any:
