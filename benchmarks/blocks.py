@@ -24,15 +24,13 @@ import importlib
 import importlib.util
 import json
 import math
-import multiprocessing
 import time
-import warnings
-from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from running import surveyed
 from torch import nn
 
 import gradproof
@@ -323,19 +321,6 @@ def run(job: Job, reports: bool) -> Outcome:
     return outcome
 
 
-def quiet() -> None:
-    """One thread; and no oneDNN, whose products in bfloat16 end the process on some machines."""
-    torch.set_num_threads(1)
-    torch.backends.mkldnn.enabled = False
-    warnings.simplefilter("ignore")
-
-
-def survey(work: list[Job], jobs: int, reports: bool) -> Iterator[Outcome]:
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(jobs, mp_context=context, initializer=quiet) as pool:
-        yield from (done.result() for done in as_completed([pool.submit(run, job, reports) for job in work]))
-
-
 def line(outcome: Outcome) -> str:
     cells = [
         ", ".join(f"{count} {verdict}" for verdict, count in outcome.verdicts.get(variant, {}).items())
@@ -372,7 +357,7 @@ def main() -> int:
         for seed in range(arguments.seeds)
     ]
     outcomes = {(job.block, job.dtype): Outcome(job.block, job.dtype) for job in work}
-    for part in survey(work, arguments.jobs, arguments.reports):
+    for part in surveyed(run, work, arguments.jobs, arguments.reports):
         outcomes[part.block, part.dtype] += part
         for event in part.events:
             print(event, flush=True)

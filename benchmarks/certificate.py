@@ -25,27 +25,23 @@ from __future__ import annotations
 
 import argparse
 import collections
-import contextlib
 import dataclasses
 import itertools
 import json
 import math
-import multiprocessing
 import os
 import re
-import signal
 import statistics
 import time
-import warnings
 import zlib
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import as_completed
 from dataclasses import dataclass, field
-from types import FrameType
 from typing import Any
 
 import torch
 from certified_functions import CASES, Case, Function, Tensor
+from running import TooLongError, at_most, pool_of
 
 import gradproof
 from gradproof import Report, Verdict
@@ -61,24 +57,6 @@ TURNS = 3
 # The bisection goes down in at most this many steps of a square root of two, to a thousandth of what must be caught.
 DEEPEST = 20
 SECONDS = 120.0
-
-
-class TooLongError(BaseException):
-    """A check used up its seconds. Not an Exception, so that the check does not take it for the function's own."""
-
-
-@contextlib.contextmanager
-def at_most(seconds: float) -> Iterator[None]:
-    def stop(signum: int, frame: FrameType | None) -> None:
-        raise TooLongError
-
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
 
 
 @dataclass(frozen=True)
@@ -302,19 +280,11 @@ def first_line(message: str) -> str:
     return " ".join(line.strip() for line in message.splitlines()[:3])
 
 
-def quiet() -> None:
-    """One thread; and no oneDNN, whose products in bfloat16 end the process on some machines."""
-    torch.set_num_threads(1)
-    torch.backends.mkldnn.enabled = False
-    warnings.simplefilter("ignore")
-
-
 def survey(names: list[str], trials: int, seeds: int, jobs: int, minutes: float) -> Iterator[Outcome]:
     """Parts of the outcomes, as they come: a turn is one point of each function that has not used up its share."""
     share, left = 60.0 * minutes * jobs / len(names), trials
     spent: collections.Counter[str] = collections.Counter()
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(jobs, mp_context=context, initializer=quiet) as pool:
+    with pool_of(jobs) as pool:
         for turn in itertools.count():
             asked = [name for name in names if turn < TURNS or spent[name] < share]
             plants = min(PLANTS, math.ceil(left / len(asked))) if asked else 0

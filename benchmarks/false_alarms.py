@@ -19,19 +19,17 @@ from __future__ import annotations
 
 import argparse
 import collections
-import contextlib
 import itertools
 import json
 import random
-import signal
 import time
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
-from types import FrameType
 from typing import Any
 
 import torch
+from running import TooLongError, at_most
 from torch.testing._internal.common_methods_invocations import op_db
 from torch.testing._internal.common_utils import set_rng_seed
 from torch.utils import _pytree as pytree
@@ -45,10 +43,6 @@ SMALL = 64
 LOOKED_AT, CHECKED = 60, 3
 PROBE_SEEDS = 4
 SECONDS = 5.0
-
-
-class TooLongError(BaseException):
-    """A call used up its seconds. Not an Exception, so that no checker takes it for the function's own."""
 
 
 @dataclass(frozen=True)
@@ -110,20 +104,6 @@ class Tally:
             event = Event(kind, checker, case.op, case.dtype, case.sample, case.seed, probe_seed, message)
             self.events.append(event)
             print(event, flush=True)
-
-
-@contextlib.contextmanager
-def at_most(seconds: float) -> Iterator[None]:
-    def stop(signum: int, frame: FrameType | None) -> None:
-        raise TooLongError
-
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
 
 
 def small(samples: list[Any], most: int = SMALL) -> Iterator[tuple[int, Any]]:

@@ -31,6 +31,7 @@ import jax.monitoring
 import jax.numpy as jnp
 import jax.test_util
 import numpy as np
+from bisection import smallest_caught
 
 import gradproof
 
@@ -110,7 +111,7 @@ def measure(n: int, dtype: str, *, jitted: bool) -> list[Cell]:
         Cell(
             name,
             n,
-            smallest_caught(check, n, dtype),
+            smallest_error(check, n, dtype),
             not any(check(Subject.draw(n, 0.0, seed, dtype)) for seed in SEEDS),
             1e3 * min(whole for whole, _ in runs[name][:FRESH]),
             1e3 * min(without for _, without in runs[name][FRESH:]),
@@ -119,19 +120,11 @@ def measure(n: int, dtype: str, *, jitted: bool) -> list[Cell]:
     ]
 
 
-def smallest_caught(check: Callable[[Subject], bool], n: int, dtype: str) -> float | None:
-    """By bisection on the powers of ten, then one step of 3: the smallest error that every seed catches."""
-
-    def caught(size: float) -> bool:
-        return all(check(Subject.draw(n, size, seed, dtype)) for seed in SEEDS)
-
-    low, high = LOWEST, HIGHEST
-    if not caught(10.0**high):
-        return None
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if caught(10.0**middle) else (middle, high)
-    return 3 * 10.0**low if caught(3 * 10.0**low) else 10.0**high
+def smallest_error(check: Callable[[Subject], bool], n: int, dtype: str) -> float | None:
+    """The smallest error that every seed catches."""
+    return smallest_caught(
+        lambda size: all(check(Subject.draw(n, size, seed, dtype)) for seed in SEEDS), (LOWEST, HIGHEST)
+    )
 
 
 def timed(check: Callable[[Subject], bool], subject: Subject, *, fresh: bool) -> tuple[float, float]:

@@ -24,15 +24,13 @@ from __future__ import annotations
 import argparse
 import collections
 import json
-import multiprocessing
 import time
-import warnings
-from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from running import surveyed
 from torch import nn
 from torch.nn import functional
 
@@ -222,17 +220,6 @@ def summary(report: Report) -> str:
     return " ".join(line.strip() for line in report.findings[0].message.splitlines()[:3])
 
 
-def quiet() -> None:
-    torch.set_num_threads(1)
-    warnings.simplefilter("ignore")
-
-
-def survey(work: list[Job], jobs: int, reports: bool) -> Iterator[Outcome]:
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(jobs, mp_context=context, initializer=quiet) as pool:
-        yield from (done.result() for done in as_completed([pool.submit(run, job, reports) for job in work]))
-
-
 def line(outcome: Outcome) -> str:
     counts = " | ".join(str(outcome.verdicts[verdict.name]) for verdict in Verdict)
     other = outcome.runs - sum(outcome.verdicts[verdict.name] for verdict in Verdict)
@@ -271,7 +258,7 @@ def main() -> int:
         for seed in range(arguments.seeds)
     ]
     outcomes = {(job.network, job.dtype, job.variant): Outcome(job.network, job.dtype, job.variant) for job in work}
-    for part in survey(work, arguments.jobs, arguments.reports):
+    for part in surveyed(run, work, arguments.jobs, arguments.reports):
         outcomes[part.network, part.dtype, part.variant] += part
         for event in part.events:
             print(event, flush=True)

@@ -25,7 +25,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
-from false_alarms import LOOKED_AT, Case, TooLongError, as_case, at_most, first_line, set_rng_seed, small
+from false_alarms import LOOKED_AT, Case, as_case, first_line, set_rng_seed, small
+from running import TooLongError, at_most
 from torch.testing._internal.common_methods_invocations import op_db
 
 import gradproof

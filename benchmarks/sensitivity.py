@@ -39,6 +39,7 @@ from unittest import mock
 import matplotlib as mpl
 import numpy as np
 import torch
+from bisection import smallest_caught
 
 import gradproof.torch
 
@@ -216,7 +217,7 @@ class Cell:
 def sensitivity(checker: Checker, n: int) -> Cell:
     if n > checker.largest:
         return Cell(checker.name, n, skipped="not run" if checker.largest else "not installed")
-    cell = Cell(checker.name, n, smallest=smallest_caught(checker, n))
+    cell = Cell(checker.name, n, smallest=smallest_error(checker, n))
     trials = [checker.run(Subject.draw(n, 0.0, seed)) for seed in SEEDS]
     cell.milliseconds = 1e3 * min(trial.seconds for trial in trials)
     cell.calls = trials[-1].calls
@@ -224,19 +225,11 @@ def sensitivity(checker: Checker, n: int) -> Cell:
     return cell
 
 
-def smallest_caught(checker: Checker, n: int) -> float | None:
-    """By bisection on the powers of ten, then one step of 3: the smallest error that every seed catches."""
-
-    def caught(size: float) -> bool:
-        return all(checker.run(Subject.draw(n, size, seed)).caught for seed in SEEDS)
-
-    low, high = LOWEST, HIGHEST
-    if not caught(10.0**high):
-        return None
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if caught(10.0**middle) else (middle, high)
-    return 3 * 10.0**low if caught(3 * 10.0**low) else 10.0**high
+def smallest_error(checker: Checker, n: int) -> float | None:
+    """The smallest error that every seed catches."""
+    return smallest_caught(
+        lambda size: all(checker.run(Subject.draw(n, size, seed)).caught for seed in SEEDS), (LOWEST, HIGHEST)
+    )
 
 
 def wide_table(cells: list[Cell], show: Callable[[Cell], str]) -> str:
