@@ -244,6 +244,14 @@ def test_the_demonstration_in_numpy(tmp_path: Path) -> None:
     assert (tmp_path / "demo.html").stat().st_size > 10_000
 
 
+def test_the_demonstration_in_jax(tmp_path: Path) -> None:
+    pytest.importorskip("jax")
+    done = run("demo", "--backend", "jax", "--html", tmp_path / "demo.html")
+    assert done.exit_code == 0, done.output
+    assert "FOUND: the wrong bwd is in rms_norm." in done.stdout
+    assert (tmp_path / "demo.html").stat().st_size > 10_000
+
+
 def test_a_demonstration_that_there_is_none_of_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     done = run("demo", "--backend", "mlx")
     assert (done.exit_code, done.stderr) == (

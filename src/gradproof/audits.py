@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from typing import Any
 
 from gradproof.api import check
 from gradproof.backends import as_arguments
 from gradproof.backends.torch.audit.account import Account
-from gradproof.backends.torch.audit.context import departure, overwriting, overwritten
+from gradproof.backends.torch.audit.context import departure
 from gradproof.backends.torch.audit.declared import declares
-from gradproof.backends.torch.audit.flat import saturated
 from gradproof.backends.torch.audit.nonfinite import NonFinite, label, nonfinite, number_of
-from gradproof.backends.torch.audit.operation import Operation, described
+from gradproof.backends.torch.audit.operation import Operation
 from gradproof.backends.torch.audit.run import Recording
 from gradproof.backends.torch.audit.session import AuditSession
+from gradproof.blame import Blame
 from gradproof.core.problem import NothingToCheckError
 from gradproof.core.status import Status
 from gradproof.dispatch import require_executor
@@ -24,10 +24,10 @@ from gradproof.engine import unobserved
 from gradproof.operations import LATE, OF_TORCH, Dispatched, Serial
 from gradproof.render.audit_words import context_headline
 from gradproof.render.progress import Steps
-from gradproof.results.audit import AuditedOperation, AuditReport, Notice, NoticeKind, Origin, Phase
+from gradproof.results.audit import AuditReport, Origin, Phase
 from gradproof.results.called import name_of, version_of
 from gradproof.results.finding import Finding
-from gradproof.results.report import Report, Verdict
+from gradproof.results.report import Report
 
 # Evaluations that the check of the whole may take: what it cannot see with them, the operations show.
 _WHOLE = 48
@@ -82,7 +82,6 @@ class _Audit:
         self._findings: dict[int, list[Finding]] = {}
         self._reports: dict[int, Report] = {}
         self._unchecked: dict[int, str] = {}
-        self._first_of: tuple[tuple[int, int], dict[Any, int]] | None = None
         self._notes: list[str] = []
 
     def report(self) -> AuditReport:
@@ -94,21 +93,19 @@ class _Audit:
         if is_sound:
             self._compare_with_alone()
         self._check_operations(self._wanted(whole, account) if not origins else [], account)
-        complete = all(
-            self._status(operation) is not None for operation in recording.operations if operation.differentiable
-        )
+        blame = Blame(recording, self._declared, whole, account, self._findings, self._reports, self._unchecked)
         return AuditReport(
             subject=name_of(self._model),
             whole=whole,
-            operations=tuple(self._audited(operation, whole, account) for operation in recording.operations),
-            notices=tuple(self._named(whole, account)),
+            operations=tuple(map(blame.audited, recording.operations)),
+            notices=tuple(blame.notices(self._session.parameters())),
             origins=tuple(map(_origin, origins)),
             raised=recording.raised,
             raised_in=recording.raised_in,
             raised_at=recording.raised_at,
             deviation=account.deviation if account else None,
             allowed=account.significant if account else None,
-            complete=complete and not recording.missed,
+            complete=blame.complete,
             not_covered=(*recording.missed, *(whole.not_covered if whole else ())),
             notes=tuple(self._notes),
             seconds=time.perf_counter() - self._started,
@@ -227,120 +224,6 @@ class _Audit:
                             wrong=found.elements,
                         )
                     )
-
-    # what else is named
-
-    def _named(self, whole: Report | None, account: Account | None) -> Iterator[Notice]:
-        """What is named without being wrong."""
-        operations = self._recording.operations
-        yield from self._overwritten()
-        for number, options in self._declared.items():
-            yield Notice(kind=NoticeKind.DECLARED, operation=number, options=options)
-        for operation in operations:
-            if self._cuts(operation, whole, account):
-                yield Notice(kind=NoticeKind.CUT, operation=operation.number)
-        for operation in operations:
-            if self._is_harmless(operation, whole, account) and operation.number in self._reports:
-                yield Notice(kind=NoticeKind.ALONE, operation=operation.number)
-        if self._recording.backward is not None and self._recording.raised is None:
-            yield from (Notice(kind=NoticeKind.NO_GRADIENT, parameter=name) for name in self._without_gradient())
-            for flat in filter(None, (saturated(self._recording, operation) for operation in operations)):
-                yield Notice(kind=NoticeKind.SATURATED, operation=flat.number, count=flat.zero, total=flat.total)
-        for number, report in self._reports.items():
-            kinks = [finding for finding in report.findings if finding.status is Status.KINK]
-            if kinks:
-                count = sum(finding.wrong for finding in kinks)
-                yield Notice(kind=NoticeKind.KINK, operation=number, count=count, total=report.entries)
-
-    def _overwritten(self) -> Iterator[Notice]:
-        """Writes to what was saved: such as torch refuses, and such as show in another gradient."""
-        operations = self._recording.operations
-        saver = overwritten(operations) if self._recording.raised_in == "backward" else None
-        for operation in (operations[number] for number in self._findings) if saver is None else (saver,):
-            writer = overwriting(operations, operation)
-            if writer is not None:
-                yield Notice(kind=NoticeKind.OVERWRITTEN, operation=operation.number, by=writer)
-
-    def _cuts(self, operation: Operation, whole: Report | None, account: Account | None) -> bool:
-        """Whether no gradient goes on from here although the values do."""
-        if account is not None:
-            parts = account.cuts, account.outside
-            return any(abs(part.get(operation.number, 0.0)) > account.significant for part in parts)
-        if self._recording.backward is not None or whole is None or whole.verdict is not Verdict.FAIL:
-            return False
-        return bool(operation.tested) and not any(given.requires_grad for given in operation.outputs)
-
-    def _is_harmless(self, operation: Operation, whole: Report | None, account: Account | None) -> bool:
-        """Wrong by itself, in a whole that passes, of which it explains nothing."""
-        if whole is None or not whole.ok or account is None or self._findings.get(operation.number):
-            return False
-        alone = self._status(operation) in (Status.WRONG, Status.RAISED)
-        known = operation.number in account.contributions
-        return alone and known and not account.stands_out(operation.number)
-
-    def _without_gradient(self) -> Iterator[str]:
-        backward = self._recording.backward
-        assert backward is not None
-        pairs = zip(self._recording.leaves, backward.leaves, strict=True)
-        reached = {id(leaf.tensor) for leaf, gradient in pairs if gradient is not None}
-        yield from (leaf.name for leaf in self._session.parameters() if id(leaf.tensor) not in reached)
-
-    # values for the report
-
-    def _report_of(self, operation: Operation) -> tuple[int, Report | None]:
-        """The report of an operation itself, or of the first one of its kind."""
-        own = self._reports.get(operation.number)
-        if own is not None:
-            return operation.number, own
-        number = self._firsts()[operation.key]
-        return number, self._reports.get(number)
-
-    def _firsts(self) -> dict[Any, int]:
-        """The number of the first operation of each kind; of those that were looked at, if any was."""
-        known = len(self._reports), len(self._unchecked)
-        if self._first_of is None or self._first_of[0] != known:
-            self._first_of = known, self._found_first()
-        return self._first_of[1]
-
-    def _found_first(self) -> dict[Any, int]:
-        firsts: dict[Any, int] = {}
-        for operation in self._recording.operations:
-            if operation.number in self._reports or operation.number in self._unchecked:
-                firsts.setdefault(operation.key, operation.number)
-        for operation in self._recording.operations:
-            firsts.setdefault(operation.key, operation.number)
-        return firsts
-
-    def _status(self, operation: Operation) -> Status | None:
-        if self._findings.get(operation.number):
-            return Status.WRONG
-        _, report = self._report_of(operation)
-        if report is None:
-            return None
-        return max([finding.status for finding in report.findings], key=lambda each: each.rank, default=Status.RIGHT)
-
-    def _audited(self, operation: Operation, whole: Report | None, account: Account | None) -> AuditedOperation:
-        first, report = self._report_of(operation)
-        return AuditedOperation(
-            number=operation.number,
-            name=operation.name,
-            kind=operation.kind.value,
-            module=operation.module,
-            line=operation.line,
-            definition=operation.definition,
-            inputs=tuple(described(given.value) for _, given in operation.inputs),
-            outputs=tuple(described(given.value) for given in operation.outputs),
-            by_hand=operation.kind.by_hand,
-            differentiable=operation.differentiable,
-            first=first,
-            status=self._status(operation),
-            unchecked=self._unchecked.get(first, ""),
-            share=account.share(operation.number) if account else None,
-            cuts=self._cuts(operation, whole, account),
-            harmless=self._is_harmless(operation, whole, account),
-            findings=tuple(self._findings.get(operation.number, ())),
-            report=report if first == operation.number else None,
-        )
 
 
 _PHASES = {"forward": Phase.FORWARD, "backward": Phase.BACKWARD, "given": Phase.GIVEN}

@@ -40,6 +40,11 @@ def changed_since(function: Any) -> tuple[str, ...]:
     return tuple(name for name, old, value in pairs if not _is_same(old, value))
 
 
+def below_jit(function: Any) -> Any:
+    """The function that was compiled: of that nothing is kept."""
+    return function.__wrapped__
+
+
 def _is_traced(function: Any) -> bool:
     """Whether JAX has anything of the function; where that cannot be asked, it may."""
     size = getattr(function, "_cache_size", None)

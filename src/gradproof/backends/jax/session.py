@@ -13,7 +13,7 @@ from gradproof.backends.coverage import left_out, select
 from gradproof.backends.jax.availability import why_unavailable
 from gradproof.backends.jax.calls import JITTED, JaxCall
 from gradproof.backends.jax.problem import Derivative, Made, first_order, second_order
-from gradproof.backends.jax.rereading import changed_since
+from gradproof.backends.jax.rereading import below_jit, changed_since
 from gradproof.backends.random_states import HostGenerators
 from gradproof.core.capabilities import Batching, Elsewhere, Original, Twin
 from gradproof.core.investigation import Investigation
@@ -57,8 +57,7 @@ class JaxSession:
         self._transfers.__enter__()
         if isinstance(self._call.function, JITTED):
             self._changed = changed_since(self._call.function)
-            # the function that was compiled is traced anew: nothing is kept of that
-            self._call = self._call.calling(self._call.function.__wrapped__) if self._changed else self._call
+            self._call = self._call.calling(below_jit(self._call.function)) if self._changed else self._call
         self._generators = HostGenerators()
         keeper = _Rewind(self._generators)
         self._call = self._call.kept_by(keeper)
