@@ -18,6 +18,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 import audit_models as planted
 
 from gradproof import CheckFailedError, Status, Verdict
+from gradproof.blame import Blame
 from gradproof.results.audit import AuditReport, NoticeKind, Phase
 from gradproof.torch import audit
 
