@@ -131,7 +131,7 @@ class _Apart:
         if self._connection is None:
             context = multiprocessing.get_context("spawn")
             self._connection, theirs = context.Pipe()
-            self._process = context.Process(target=_serve_names, args=(theirs,), daemon=True)
+            self._process = context.Process(target=_serve_names, args=(theirs,))
             self._process.start()
             theirs.close()  # so that its end is seen here when the process ends
         return self._connection

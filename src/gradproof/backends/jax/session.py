@@ -53,8 +53,6 @@ class JaxSession:
         self._changed: tuple[str, ...] = ()
 
     def __enter__(self) -> Self:
-        self._transfers = jax.transfer_guard("allow")  # coordinates come from the host, whatever the user forbids
-        self._transfers.__enter__()
         if isinstance(self._call.function, JITTED):
             self._changed = changed_since(self._call.function)
             self._call = self._call.calling(below_jit(self._call.function)) if self._changed else self._call
@@ -62,6 +60,8 @@ class JaxSession:
         keeper = _Rewind(self._generators)
         self._call = self._call.kept_by(keeper)
         self._intended = None if self._intended is None else self._intended.kept_by(keeper)
+        self._transfers = jax.transfer_guard("allow")  # coordinates come from the host, whatever the user forbids
+        self._transfers.__enter__()
         return self
 
     def __exit__(self, *exception: Any) -> None:
