@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from gradproof.core.norm import parts
 from gradproof.core.precision import DERIVATIVE_ROUND_OFF, NARROW, largest_number, reordered
 from gradproof.core.problem import Problem
 from gradproof.core.types import Flags, Matrix, Vector
@@ -71,6 +72,11 @@ def largest_of(values: Matrix) -> float:
     if math.isfinite(largest):
         return largest
     return float(np.max(np.abs(values), initial=0.0, where=np.isfinite(values)))
+
+
+def smallest_of(values: Vector) -> float:
+    """The size of the smallest value; infinite if there is none."""
+    return min([float(np.abs(values[part]).min(initial=math.inf)) for part in parts(len(values))], default=math.inf)
 
 
 def _within(first: Vector, second: Vector, relative: float, slack: Slack) -> bool:

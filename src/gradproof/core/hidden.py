@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from gradproof.core.agreement import largest_of, smallest_of
 from gradproof.core.investigation import random_probe
 from gradproof.core.ledger import Ledger
 from gradproof.core.norm import norm, parts
@@ -204,36 +205,41 @@ def largest_entries(ledger: Ledger) -> list[float]:
     blocks = ledger.problem.inputs.blocks
     if not ledger.questions:
         return [0.0] * len(blocks)
-    cotangent, pullback = _even_question(ledger)
-    least = float(np.abs(cotangent).min())
+    pullback, least = _even_question(ledger)
+    surveys = [ledger.survey, *(survey for survey in ledger.surveys if survey is not ledger.survey)]
+    moved = [(survey, _largest_move(survey)) for survey in surveys]
+    # any sum may have cancelled by chance
+    others = [(answer, largest_of(asked)) for asked, answer in ledger.questions]
     largest: list[float] = []
     for block in blocks:
-        by_column = float(np.abs(pullback[block.slice]).max(initial=0.0)) / least
-        by_row = min(_by_row(survey, block) for survey in (ledger.survey, *ledger.surveys))
-        # any sum may have cancelled by chance
-        others = [float(np.abs(g[block.slice]).max(initial=0.0)) / float(np.abs(v).max()) for v, g in ledger.questions]
-        largest.append(max(by_column, by_row, *others) if block.size else 0.0)
+        by_column = largest_of(pullback[block.slice]) / least
+        by_row = min(_by_row(survey, size, block) for survey, size in moved)
+        by_others = [largest_of(answer[block.slice]) / size for answer, size in others]
+        largest.append(max(by_column, by_row, *by_others) if block.size else 0.0)
     return largest
 
 
-def _by_row(survey: Survey, block: Block) -> float:
+def _largest_move(survey: Survey) -> float:
+    """How far any output moves along a survey; infinite if it has no values."""
+    largest = largest_of(survey.value)
+    return largest if largest or np.isfinite(survey.value).any() else math.inf
+
+
+def _by_row(survey: Survey, moved: float, block: Block) -> float:
     """About what the largest entry of an input is, if a survey moves nothing else; infinite if it does not move it."""
-    length = norm(survey.direction[block.slice])
-    moved = np.isfinite(survey.value)
-    if not length or not moved.any():
-        return math.inf
-    return float(np.abs(survey.value[moved]).max()) * math.sqrt(block.size) / length
+    length = survey.length if block.size == len(survey.direction) else norm(survey.direction[block.slice])
+    return moved * math.sqrt(block.size) / length if length else math.inf
 
 
-def _even_question(ledger: Ledger) -> tuple[Vector, Vector]:
-    """A cotangent that weighs all outputs about alike, with its answer."""
+def _even_question(ledger: Ledger) -> tuple[Vector, float]:
+    """The answer to a cotangent that weighs all outputs about alike, and the least of its weights."""
     first = ledger.investigation.first_question
     for cotangent, pullback in (*ledger.questions, *([first] if first is not None else ())):
-        sizes = np.abs(cotangent)
-        if float(sizes.max()) <= _EVEN * float(sizes.min()):
-            return cotangent, pullback
+        least = smallest_of(cotangent)
+        if largest_of(cotangent) <= _EVEN * least:
+            return pullback, least
     cotangent = random_probe(ledger.problem.outputs.size, ledger.investigation.seed + 2).copy()
     for part in parts(len(cotangent)):
         cotangent[part] = np.copysign(0.5 + 0.5 * np.abs(cotangent[part]), cotangent[part])
     ledger.problem.outputs.round_in_place(cotangent)
-    return cotangent, ledger.pull(cotangent)
+    return ledger.pull(cotangent), smallest_of(cotangent)

@@ -189,6 +189,8 @@ class Investigation:
             here = Here(self.evaluate, self.problem.outputs.size, self.cost.evaluate)
             return self._workers.evaluate(points, here)[:, outputs]
         first = self.evaluate(points[0])[outputs] if len(points) else self.problem.value[outputs]
+        if len(points) == 1:
+            return first[None, :]
         values = np.empty((len(points), len(first)))
         for k, point in enumerate(points):
             values[k] = self.evaluate(point)[outputs] if k else first

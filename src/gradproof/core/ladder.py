@@ -122,10 +122,13 @@ def extrapolate(values: Matrix, floors: Matrix, sizes: Sequence[float], order: i
         np.fmin(spread[1:], apart, out=spread[1:])
         np.fmin(spread[:-1], apart + 0.1 * floors[2:], out=spread[:-1])
         errors = 2.0 * spread + floors[1:]
-        errors[~np.isfinite(limits)] = np.inf
+        finite = np.isfinite(limits)
+        if not finite.all():
+            errors[~finite] = np.inf
         for rung in range(len(errors) - 2, -1, -1):
             blur = errors[rung + 1] / ratios[rung]
-            np.maximum(errors[rung], blur, out=errors[rung], where=np.isfinite(blur))
+            known = np.isfinite(blur)
+            np.maximum(errors[rung], blur, out=errors[rung], where=True if known.all() else known)
     return limits, errors
 
 
@@ -182,5 +185,8 @@ def settle(values: Matrix, floors: Matrix, sizes: Sequence[float], order: int) -
         for rung in range(len(limits) - 2, -1, -1):
             coarser, bar = limits[rung], errors[rung]
             take = (bar < error) & ~contradicts(value, error, coarser, bar)
-            value, error = np.where(take, coarser, value), np.where(take, bar, error)
+            if take.all():  # of many outputs nearly always
+                value, error = coarser, bar
+            else:
+                value, error = np.where(take, coarser, value), np.where(take, bar, error)
     return value, error

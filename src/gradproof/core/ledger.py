@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import math
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from gradproof.core.options import Options
 from gradproof.core.precision import CONFIDENCE, DERIVATIVE_ROUND_OFF, DOUBLE, UNSEEN_SHARE
 from gradproof.core.probe import Probe, Survey, draw_direction, probe
 from gradproof.core.rows import SeenRow
-from gradproof.core.space import Block, alike
+from gradproof.core.space import Block, alike, rms
 from gradproof.core.stencil import Stencil
 from gradproof.core.suspects import Judged
 from gradproof.core.tolerances import Tolerances
@@ -107,6 +107,8 @@ class Ledger:
         self.is_settled = False
         """Whether reverse mode was found to be right, with nothing left unseen."""
         self._shared = False
+        self._wanted: tuple[tuple[Any, ...], Vector] | None = None
+        """What was wanted last, and of what."""
 
     @property
     def easiest_step(self) -> float:
@@ -164,7 +166,7 @@ class Ledger:
     @staticmethod
     def _entered(survey: Survey, cotangent: Vector, pullback: Vector) -> Probe | None:
         apart = survey.aside if survey.asked_bent else survey.aside | survey.bent
-        if cotangent[apart].any():
+        if apart.any() and cotangent[apart].any():
             return None  # at a kink the two sides need not agree
         made = probe(survey, cotangent, pullback)
         if made.accuses:
@@ -176,7 +178,13 @@ class Ledger:
     # how much must be seen
 
     def wanted(self, survey: Survey, step: float) -> Vector:
-        """How small an error of each output must be seen, times |u_i|."""
+        """How small an error of each output must be seen, times |u_i|. Not to be written to: it is kept."""
+        known = survey.value, self.survey.value, step, bool(self.questions)
+        if self._wanted is None or not _are_same(self._wanted[0], known):
+            self._wanted = known, self._find_wanted(survey, step)
+        return self._wanted[1]
+
+    def _find_wanted(self, survey: Survey, step: float) -> Vector:
         if self.explicit:
             wanted, relative = np.empty_like(survey.value), step / survey.length
             rtol, low = self.tolerances.least_rtol, self.tolerances.has_low_rows
@@ -186,19 +194,18 @@ class Ledger:
                 here *= relative * (rtol + self.tolerances.row_rtol[part] if low else rtol)
                 here += step * self.tolerances.least_atol
             return wanted
-        size = self._moves(survey)
-        share = UNSEEN_SHARE * size / math.sqrt(int(np.count_nonzero(survey.direction)) or 1)
-        if self.problem.noise is not None:  # what drowns in noise that was measured is not seen
-            return share
-        return np.maximum(share, self._least(survey, size))
+        share = self._moves(survey)
+        # what drowns in noise that was measured is not seen
+        least = self._least(survey, share) if self.problem.noise is None else 0.0
+        share *= UNSEEN_SHARE / math.sqrt(int(np.count_nonzero(survey.direction)) or 1)
+        return np.maximum(share, least, out=share)
 
     def _moves(self, survey: Survey) -> Vector:
         """How far each output moves along a survey, or a typical one of its block does, as far as that is excused."""
-        size = np.abs(np.where(np.isfinite(survey.value), survey.value, 0.0))
-        still = self.tolerances.still
+        size, still = np.abs(survey.value), self.tolerances.still
         for block in self.problem.outputs.blocks:
             part = size[block.slice]
-            typical = norm(part) / math.sqrt(block.size or 1)
+            typical = rms(part)
             np.maximum(part, typical if still is None else typical * still[block.slice], out=part)
         return size
 
@@ -257,11 +264,15 @@ class Ledger:
     def _excused(self, size: Vector | float, whole: Vector | None = None) -> Vector:
         """The same of outputs that move so far along some inputs, and `whole` along the first survey."""
         whole = self._moves(self.survey) if whole is None else whole
-        excused = np.array(_OWN_SHARE * size if size is whole else np.fmax(_OWN_SHARE * size, _DUST * whole))
-        floor, first = self._floor(max(self.rungs.base)), 2.0 ** (self._longest - max(self.rungs.base))
-        np.minimum(floor, np.maximum(first * floor, excused, out=excused), out=excused)
+        base = max(self.rungs.base)
+        excused, first = np.empty(len(whole)), 2.0 ** (self._longest - base)
+        for part in parts(len(whole)):
+            own = _OWN_SHARE * (size[part] if isinstance(size, np.ndarray) else size)
+            own = own if size is whole else np.fmax(own, _DUST * whole[part])
+            floor = self._floor(base, part)
+            np.minimum(floor, np.maximum(first * floor, own), out=excused[part])
         for block in filter(self._stands_still, self.problem.outputs.blocks):
-            excused[block.slice] = _FLOOR * math.sqrt(self.problem.outputs.size) * floor[block.slice]
+            excused[block.slice] = _FLOOR * math.sqrt(self.problem.outputs.size) * self._floor(base, block.slice)
         return excused
 
     def _stands_still(self, block: Block) -> bool:
@@ -277,9 +288,9 @@ class Ledger:
         """The rung of the longest steps that there are."""
         return min(*self.rungs.coarser, *self.rungs.base)
 
-    def _floor(self, rung: int) -> Vector:
-        """What noise hides of each output on a rung."""
-        return _FLOOR * CONFIDENCE * self.stencil.noise * 2.0**rung
+    def _floor(self, rung: int, outputs: slice) -> Vector:
+        """What noise hides of each of these outputs on a rung."""
+        return self.stencil.noise[outputs] * (_FLOOR * CONFIDENCE * 2.0**rung)
 
     def tolerable_sum(self, relative: Vector | float, weight: float = 1.0) -> Vector | float:
         """How large a sum of many deviations along the first survey may be, each within its tolerance.
@@ -288,3 +299,9 @@ class Ledger:
         """
         absolute = self.tolerances.least_atol * norm(self.direction) * weight
         return CONFIDENCE * (relative + absolute)
+
+
+def _are_same(first: tuple[Any, ...], second: tuple[Any, ...]) -> bool:
+    """Whether these are the same objects, or numbers that are equal: what arrays hold is not looked at."""
+    pairs = zip(first, second, strict=True)
+    return all(one is other or (not isinstance(one, np.ndarray) and one == other) for one, other in pairs)

@@ -52,10 +52,17 @@ def products(left: Vector, right: Vector) -> tuple[float, float]:
         return float(product.sum()), norm(product)
     sums: list[float] = []
     squares: list[float] = []
-    for part in parts(len(left)):
-        product = _product(left[part], right[part])
-        sums.append(float(product.sum()))
-        squares.append(float(np.vdot(product, product)))
+    room = np.empty(PART)
+    with np.errstate(invalid="ignore"):
+        for part in parts(len(left)):
+            here = left[part]
+            product = np.multiply(here, right[part], out=room[: len(here)])
+            total = float(product.sum())
+            if not math.isfinite(total):  # zero times infinity may be among them
+                product = _product(here, right[part])
+                total = float(product.sum())
+            sums.append(total)
+            squares.append(float(np.vdot(product, product)))
     length = math.fsum(squares) if math.isfinite(sum(squares)) else math.inf
     whole = math.fsum(sums) if math.isfinite(sum(sums)) else sum(sums)
     return whole, math.sqrt(length) if _TINY < length < math.inf else norm(_product(left, right))

@@ -50,6 +50,9 @@ _RUNGS_TO_TELL, _MANY = 4, 256
 _NO_BEND: Vector = np.zeros(0)
 # How far the quotients of a jump are from growing as the steps shrink, at most: what the slope beside it adds.
 _LEAP = 0.25
+# How much wider than its error bar an error may hide that is asked about together with one other output: two thresholds,
+# and what magnitudes from 0.5 to 1.5 may lose, whose root mean square is 1.04. Among many, times the root of their number.
+_IN_COMPANY = 2.0 * CONFIDENCE * 1.04 / 0.5
 # The weight of an output with a wide error bar, relative to the sharpest one, at least.
 _LEAST_WEIGHT = 2.0**-40
 
@@ -273,7 +276,7 @@ class Survey:
             self.value[part] = fine + correction
             self.error[part] = 2.0 * np.abs(correction) + noise / sizes[1]
         else:
-            floors = np.stack([noise / size for size in sizes])[:, None, :]
+            floors = np.multiply.outer([1.0 / size for size in sizes], noise)[:, None, :]
             value, error = settle(np.stack(quotients)[:, None, :], floors, sizes, order=self.order)
             self.value[part], self.error[part] = value[0], error[0]
 
@@ -342,34 +345,41 @@ Accused = tuple[Survey, Probe]
 """A probe that accuses, and the survey that it was made along."""
 
 
-def aim(survey: Survey, *, only: Flags | None = None, bent: bool = False) -> Vector:
+def aim(survey: Survey, *, only: Flags | None = None, bent: bool = False, wanted: Vector | None = None) -> Vector:
     """The cotangent for a survey: each output weighs what its error bar allows; outputs without a value nothing.
 
     So do outputs on a kink or a jump along the survey, unless `bent` asks for them, and those that are not in `only`.
+    Where it is known what is `wanted` of each output, those that are seen to it anyway leave room for others.
     """
     problem, investigation = survey.stencil.problem, survey.stencil.investigation
     size, random = problem.outputs.size, investigation.draw(problem.outputs.size, 1)
     bars, seen = np.empty(size), np.empty(size, dtype=np.bool_)
     for part in parts(size):
-        apart = survey.aside[part] if bent else survey.aside[part] | survey.bent[part]
-        here = np.isfinite(survey.value[part] + survey.error[part]) & ~apart
-        seen[part] = here if only is None else here & only[part]
-        bars[part] = np.where(seen[part], np.abs(survey.value[part]), 0.0)
+        here = np.isfinite(survey.value[part] + survey.error[part])
+        here &= ~(survey.aside[part] if bent else survey.aside[part] | survey.bent[part])
+        seen[part] = here if only is None else np.logical_and(here, only[part], out=here)
+        sizes = np.abs(survey.value[part], out=bars[part])
+        if not here.all():
+            sizes[~here] = 0.0
     # the derivative under test is no sharper than its precision, relative to the larger of its numbers
     typical, smallest = norm(bars) / math.sqrt(size or 1), math.inf
+    enough = 1.0 / (_IN_COMPANY * math.sqrt(size or 1))
     for part in parts(size):
         here = bars[part]
         here *= problem.coarsest_eps
         here += problem.coarsest_eps * typical + _TINY
         here += survey.noise(part)
         here += survey.error[part]
-        here[~seen[part]] = np.inf
+        if wanted is not None:
+            np.maximum(here, enough * wanted[part], out=here)
+        if not seen[part].all():
+            here[~seen[part]] = np.inf
         smallest = min(smallest, float(here.min(initial=math.inf)))
     if not math.isfinite(smallest):
         return np.zeros(size)
     for part in parts(size):
         weights = np.divide(smallest, bars[part], out=bars[part])
-        np.maximum(weights, _LEAST_WEIGHT, out=weights, where=seen[part])
+        np.maximum(weights, _LEAST_WEIGHT, out=weights, where=True if seen[part].all() else seen[part])
         weights *= random[part]
     problem.outputs.round_in_place(bars)
     return bars

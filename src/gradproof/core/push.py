@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -13,11 +13,11 @@ from gradproof.core.accused import Against, accused_entries
 from gradproof.core.agreement import is_linear
 from gradproof.core.entries import Known, every_entry
 from gradproof.core.hidden import excused, largest_entries
-from gradproof.core.investigation import basis
+from gradproof.core.investigation import ALL, basis
 from gradproof.core.judge import Judge
 from gradproof.core.ledger import Ledger
 from gradproof.core.locate import worst_columns
-from gradproof.core.norm import norm, products
+from gradproof.core.norm import norm, parts, products
 from gradproof.core.precision import (
     CONFIDENCE,
     INNER_PRODUCT_ROUND_OFF,
@@ -46,6 +46,8 @@ class Push:
     def __init__(self, ledger: Ledger) -> None:
         self._ledger, self._survey = ledger, ledger.survey
         self._pushed = ledger.investigation.share_tangent(ledger.direction)
+        self._agreed: tuple[Vector, bool] | None = None
+        """Whether everything agreed when it was last asked, and with which values."""
 
     def sharpen(self) -> None:
         """Further rungs, as long as not every output is seen to agree."""
@@ -68,8 +70,8 @@ class Push:
         ledger = self._ledger
         if not ledger.options.certify:
             return None
-        gap = np.abs(self._survey.value - self._pushed) + self._bars()
-        hidden = float(gap.max(initial=0.0)) / ledger.smallest_step
+        gap = max([float((self._gap(part) + self._bars(part)).max()) for part in self._parts], default=0.0)
+        hidden = gap / ledger.smallest_step
         largest = largest_entries(ledger) if ledger.questions else self._largest_entries()
         return Seen(tuple(max(hidden, allowed) for allowed in excused(ledger, largest)), MISS)
 
@@ -85,7 +87,7 @@ class Push:
         """The output that is furthest from its bars, if any is beyond them."""
         bars = self._bars()
         with np.errstate(invalid="ignore"):
-            excess = np.where(self._survey.bent, 0.0, np.abs(self._survey.value - self._pushed) / bars)
+            excess = np.where(self._survey.bent, 0.0, self._gap() / bars)
         worst = int(np.argmax(np.nan_to_num(excess, nan=0.0)))
         if not excess[worst] > 1.0:
             return None
@@ -110,7 +112,7 @@ class Push:
 
     def _against(self) -> Against:
         with np.errstate(all="ignore"):
-            clarity = np.abs(self._survey.value - self._pushed) / self._ledger.stencil.noise
+            clarity = self._gap() / self._ledger.stencil.noise
         clarity = np.where(self._survey.bent, 0.0, np.nan_to_num(clarity, nan=math.inf))
         return Against(Mode.FORWARD, self._survey, float(clarity.max(initial=0.0)))
 
@@ -141,7 +143,7 @@ class Push:
     def _located(self) -> Outcome | None:
         """The wrong entries of outputs that differ by more than they may; None: there are no such outputs."""
         ledger, survey = self._ledger, self._survey
-        accused = ~(np.abs(survey.value - self._pushed) <= self._bars()) | ~np.isfinite(self._pushed)
+        accused = ~(self._gap() <= self._bars()) | ~np.isfinite(self._pushed)
         if not accused.any():
             return None
         most = _SEARCH if int(accused.sum()) > ledger.options.worst else _SEARCH_FEW
@@ -165,30 +167,49 @@ class Push:
         tolerances = self._ledger.tolerances
         relative = (float(tolerances.rtol.min()) + tolerances.row_rtol) * np.abs(self._pushed)
         allowed = self._bars() + self._ledger.tolerable_sum(relative)
-        return bool((np.abs(self._survey.value - self._pushed) <= allowed).all())
+        return bool((self._gap() <= allowed).all())
 
-    def _bars(self) -> Vector:
-        sizes = np.abs(self._pushed) + np.abs(self._survey.value)
-        return CONFIDENCE * self._survey.error + SUM_ROUND_OFF * self._ledger.problem.coarsest_eps * sizes
+    @property
+    def _parts(self) -> Iterable[slice]:
+        return parts(len(self._pushed))
+
+    def _gap(self, outputs: slice = ALL) -> Vector:
+        """How far apart the two are."""
+        gap = self._survey.value[outputs] - self._pushed[outputs]
+        return np.abs(gap, out=gap)
+
+    def _bars(self, outputs: slice = ALL) -> Vector:
+        """What they may be apart by error bars and round-off."""
+        sizes = np.abs(self._pushed[outputs])
+        sizes += np.abs(self._survey.value[outputs])
+        sizes *= SUM_ROUND_OFF * self._ledger.problem.coarsest_eps
+        sizes += CONFIDENCE * self._survey.error[outputs]
+        return sizes
 
     def _is_within_bars(self) -> bool:
         """Whether nothing differs by more than error bars and round-off."""
-        bars = self._bars()
+        within = np.empty(len(self._pushed), dtype=np.bool_)
         with np.errstate(invalid="ignore"):
-            within = (np.abs(self._survey.value - self._pushed) <= bars) & np.isfinite(bars)
+            for part in self._parts:
+                bars = self._bars(part)
+                within[part] = (self._gap(part) <= bars) & np.isfinite(bars)
         return bool(within.all()) or bool((within | self._agrees_with_reverse(exactly=True)).all())
 
     def _agrees(self) -> bool:
         """Whether nothing differs, and the bars are as narrow as they must be."""
-        if not self._is_within_bars():
-            return False
-        ledger, bars = self._ledger, self._bars()
+        if self._agreed is None or self._agreed[0] is not self._survey.value:
+            self._agreed = self._survey.value, self._is_within_bars() and self._is_narrow()
+        return self._agreed[1]
+
+    def _is_narrow(self) -> bool:
+        ledger, narrow = self._ledger, np.empty(len(self._pushed), dtype=np.bool_)
         if ledger.precise:
             wanted = ledger.wanted(self._survey, ledger.smallest_step)
-            narrow = bars <= wanted
+            for part in self._parts:
+                narrow[part] = self._bars(part) <= wanted[part]
             return bool(narrow.all()) or bool((narrow | self._agrees_with_reverse()).all())
         share = norm(self._pushed) / math.sqrt(len(self._pushed) * len(ledger.direction))
-        return bool((bars <= UNSEEN_SHARE * share).all())
+        return bool((self._bars() <= UNSEEN_SHARE * share).all())
 
     def _agrees_with_reverse(self, exactly: bool = False) -> Flags:
         """The outputs whose tangents follow from what was verified in reverse mode: its rows, or all of its answers.
@@ -226,7 +247,7 @@ class Push:
         """The worst input of each of the worst outputs, with the claims for it."""
         ledger, jvp = self._ledger, self._ledger.investigation.jvp
         before = ledger.investigation.cost.evaluations
-        excess = np.where(accused, np.abs(self._survey.value - self._pushed) / self._bars(), 0.0)
+        excess = np.where(accused, self._gap() / self._bars(), 0.0)
         for output in np.argsort(-excess)[: min(ledger.options.worst, int(accused.sum()))].tolist():
 
             def claim(part: Vector, run: slice, output: int = output) -> float:

@@ -60,7 +60,11 @@ class Questioning:
         known = ledger.investigation.first_question
         if known is not None and not ledger.questions:
             ledger.questions.append(known)
-        accusation = ledger.again(survey) if ledger.questions else ledger.ask(survey, aim(survey))
+        if ledger.questions:
+            accusation = ledger.again(survey)
+        else:  # a certificate is of what is seen least
+            wanted = ledger.wanted(survey, step) if ledger.explicit and not ledger.options.certify else None
+            accusation = ledger.ask(survey, aim(survey, wanted=wanted))
         asked = 0
         while True:
             if accusation is not None:

@@ -123,12 +123,15 @@ class Quotients:
         step = 2.0**-rung
         groups = ((step,), (-step,)) if len(direction) > _LONG else ((step, -step),)
         above, below = (row for steps in groups for row in self.attempt(self._shifted(direction, steps)))
+        quotient, bend = np.empty_like(above), np.empty_like(below)
         for part in parts(len(above)):
-            mean = (above[part] + below[part] - 2.0 * self.problem.value[part]) / step
-            above[part] -= below[part]
-            above[part] /= 2.0 * step
-            below[part] = mean
-        return above, below
+            one, other = above[part], below[part]
+            mean = np.add(one, other, out=bend[part])
+            mean -= 2.0 * self.problem.value[part]
+            mean /= step
+            across = np.subtract(one, other, out=quotient[part])
+            across /= 2.0 * step
+        return quotient, bend
 
     def along_each(self, direction: Vector, rungs: Sequence[int]) -> list[tuple[Vector, Vector]]:
         """The same for several rungs; of few numbers all at once, which saves a twentieth of a small check."""
@@ -144,8 +147,8 @@ class Quotients:
         """The points at these steps along a direction, one row each."""
         points = np.empty((len(steps), len(direction)))
         for part in parts(len(direction)):
-            np.multiply.outer(steps, direction[part], out=points[:, part])
-            points[:, part] += self.problem.point[part]
+            here = np.multiply.outer(steps, direction[part], out=points[:, part])
+            here += self.problem.point[part]
         self._round(points)
         return points
 

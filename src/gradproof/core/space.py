@@ -216,9 +216,9 @@ class Space:
         typical = np.abs(values)
         for block in self.blocks:
             part = typical[block.slice]
-            rms = _rms(part)  # and no infinities
+            size = rms(part)  # and no infinities
             if block.size > 1:
-                np.maximum(part, least * (rms if rms < _HUGE else _without_masked(part, rms)), out=part)
+                np.maximum(part, least * (size if size < _HUGE else _without_masked(part, size)), out=part)
         return typical
 
     def round_in_place(self, values: Matrix, coordinates: slice = slice(None)) -> None:
@@ -236,7 +236,7 @@ def _overlap(block: Block, first: int, last: int) -> slice:
     return slice(max(block.start - first, 0), max(min(block.stop, last) - first, 0))
 
 
-def _rms(sizes: Vector) -> float:
+def rms(sizes: Vector) -> float:
     """The root of the mean square; what is not finite becomes zero first, in place."""
     length = norm(sizes)
     if not length < math.inf:
