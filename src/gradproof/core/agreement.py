@@ -87,10 +87,18 @@ def _within(first: Vector, second: Vector, relative: float, slack: Slack) -> boo
 
 def within(first: Vector, second: Vector, allowed: Slack) -> bool:
     """Equal but for so much; NaN equals NaN."""
+    return all(_is_near(first[part], second[part], _part(allowed, part)) for part in parts(len(first)))
+
+
+def _is_near(first: Vector, second: Vector, allowed: Slack) -> bool:
     near = np.abs(first - second) <= allowed
     if near.all():
         return True
     return bool((near | (first == second) | (np.isnan(first) & np.isnan(second))).all())
+
+
+def _part(slack: Slack, part: slice) -> Slack:
+    return slack[part] if isinstance(slack, np.ndarray) else slack
 
 
 def worst_difference(first: Vector, second: Vector) -> int:

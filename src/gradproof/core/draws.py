@@ -6,6 +6,7 @@ import functools
 
 import numpy as np
 
+from gradproof.core.norm import parts
 from gradproof.core.types import Vector
 
 
@@ -16,8 +17,12 @@ def random_probe(size: int, seed: int) -> Vector:
 
 def _draw(size: int, seed: int) -> Vector:
     generator = np.random.default_rng(seed)
-    probe = generator.uniform(-1.0, 1.0, size)
-    probe += np.copysign(0.5, probe)
+    probe = generator.random(size)
+    for part in parts(size):  # from -1 to 1, and then away from zero
+        here = probe[part]
+        here *= 2.0
+        here -= 1.0
+        here += np.copysign(0.5, here)
     if size == 1:
         probe[0] = 1.0
     probe.flags.writeable = False

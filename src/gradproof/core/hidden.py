@@ -8,8 +8,8 @@ import numpy as np
 
 from gradproof.core.agreement import largest_of, smallest_of
 from gradproof.core.investigation import random_probe
-from gradproof.core.ledger import Ledger
-from gradproof.core.norm import norm, parts
+from gradproof.core.ledger import Ledger, are_same
+from gradproof.core.norm import norm, parts, products
 from gradproof.core.precision import MISS
 from gradproof.core.probe import Survey
 from gradproof.core.seen import Seen
@@ -102,10 +102,10 @@ def sees_factor(ledger: Ledger, block: Block) -> bool:
     can = False
     for survey in ledger.surveys:
         for hidden, gradient in survey.entered:
-            shares = gradient[block.slice] * survey.direction[block.slice]
-            if hidden <= _FACTOR * abs(float(shares.sum())):
+            gradient, direction = gradient[block.slice], survey.direction[block.slice]
+            if hidden <= _FACTOR * abs(products(gradient, direction)[0]):
                 return True
-            can = can or hidden <= _FACTOR * float(np.abs(shares).sum())
+            can = can or hidden <= _FACTOR * float(np.abs(gradient * direction).sum())
     return not can
 
 
@@ -151,7 +151,8 @@ def seen(ledger: Ledger) -> Seen:
         return Seen(tuple(smallest), MISS)
     for k, (block, allowed) in enumerate(zip(blocks, excused(ledger, largest_entries(ledger)), strict=True)):
         smallest[k] = max(smallest[k], allowed, float(ledger.between_sides[block.slice].max(initial=0.0)))
-    return Seen(tuple(smallest), MISS, tuple(number for number, block in enumerate(blocks) if _is_told(ledger, block)))
+    told = () if ledger.precise else tuple(number for number, block in enumerate(blocks) if _is_told(ledger, block))
+    return Seen(tuple(smallest), MISS, told)
 
 
 def _is_told(ledger: Ledger, block: Block) -> bool:
@@ -205,6 +206,14 @@ def largest_entries(ledger: Ledger) -> list[float]:
     blocks = ledger.problem.inputs.blocks
     if not ledger.questions:
         return [0.0] * len(blocks)
+    if ledger.largest is None or not are_same(ledger.largest[0], ledger.known):
+        found = _find_largest(ledger)
+        ledger.largest = ledger.known, found
+    return ledger.largest[1]
+
+
+def _find_largest(ledger: Ledger) -> list[float]:
+    blocks = ledger.problem.inputs.blocks
     pullback, least = _even_question(ledger)
     surveys = [ledger.survey, *(survey for survey in ledger.surveys if survey is not ledger.survey)]
     moved = [(survey, _largest_move(survey)) for survey in surveys]

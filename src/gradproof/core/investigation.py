@@ -27,10 +27,13 @@ from gradproof.core.capabilities import (
     Workers,
 )
 from gradproof.core.cost import Cost
+from gradproof.core.directions import quantised
 from gradproof.core.draws import random_probe as random_probe
 from gradproof.core.jacobians import Screened
-from gradproof.core.precision import NEARBY, reordered
+from gradproof.core.norm import PART
+from gradproof.core.precision import DOUBLE, NEARBY, reordered
 from gradproof.core.problem import Mode, Problem
+from gradproof.core.space import alike
 from gradproof.core.types import Indices, Matrix, Vector
 
 C = TypeVar("C")
@@ -60,6 +63,7 @@ class Investigation:
         self._drawn: dict[tuple[int, int], Vector] = {}
         self._cotangent: Vector | None = None
         self._tangent: Vector | None = None
+        self._direction: Vector | None = None
         self._pullback: Vector | None = None
         self._pulled_after = 0
         self._shared_gradients: Gradients | None = None
@@ -120,7 +124,22 @@ class Investigation:
     @property
     def tangent(self) -> Vector:
         """The random tangent that properties share."""
+        if self._tangent is None and self.shares_direction:
+            self._tangent = self.direction
         return self.draw(self.problem.inputs.size) if self._tangent is None else self._tangent
+
+    @property
+    def shares_direction(self) -> bool:
+        """Whether the shared tangent is, from the first, the direction of a survey: of many numbers, to save a jvp."""
+        return self.problem.inputs.size > PART and self.problem.coarsest_eps <= DOUBLE and self.problem.noise is None
+
+    @property
+    def direction(self) -> Vector:
+        """The shared random signs and magnitudes in units of each coordinate's scale, such that every step is exact."""
+        if self._direction is None:
+            drawn, point = self.draw(self.problem.inputs.size) * self.scale, self.problem.point
+            self._direction = quantised(drawn, point, alike(len(point), DOUBLE), DOUBLE)
+        return self._direction
 
     @property
     def pullback(self) -> Vector:
@@ -154,7 +173,8 @@ class Investigation:
 
     def share_tangent(self, tangent: Vector) -> Vector:
         """Replace the shared random tangent by a better one; its answer."""
-        self._tangent, self._pushforward = tangent, None
+        if self._tangent is not tangent:
+            self._tangent, self._pushforward = tangent, None
         return self.pushforward
 
     # evaluations

@@ -109,6 +109,13 @@ class Ledger:
         self._shared = False
         self._wanted: tuple[tuple[Any, ...], Vector] | None = None
         """What was wanted last, and of what."""
+        self.largest: tuple[tuple[Any, ...], list[float]] | None = None
+        """The largest entry of each input, and by what was `known` of them."""
+
+    @property
+    def known(self) -> tuple[Any, ...]:
+        """All that was asked and measured so far."""
+        return (len(self.questions), *(survey.value for survey in self.surveys))
 
     @property
     def easiest_step(self) -> float:
@@ -179,8 +186,8 @@ class Ledger:
 
     def wanted(self, survey: Survey, step: float) -> Vector:
         """How small an error of each output must be seen, times |u_i|. Not to be written to: it is kept."""
-        known = survey.value, self.survey.value, step, bool(self.questions)
-        if self._wanted is None or not _are_same(self._wanted[0], known):
+        known = survey.value, self.survey.value, step, survey is self.survey or bool(self.questions)
+        if self._wanted is None or not are_same(self._wanted[0], known):
             self._wanted = known, self._find_wanted(survey, step)
         return self._wanted[1]
 
@@ -190,7 +197,8 @@ class Ledger:
             rtol, low = self.tolerances.least_rtol, self.tolerances.has_low_rows
             for part in parts(len(wanted)):
                 here = np.abs(survey.value[part], out=wanted[part])
-                here[~np.isfinite(here)] = 0.0
+                if not math.isfinite(float(here.max())):
+                    here[~np.isfinite(here)] = 0.0
                 here *= relative * (rtol + self.tolerances.row_rtol[part] if low else rtol)
                 here += step * self.tolerances.least_atol
             return wanted
@@ -301,7 +309,9 @@ class Ledger:
         return CONFIDENCE * (relative + absolute)
 
 
-def _are_same(first: tuple[Any, ...], second: tuple[Any, ...]) -> bool:
+def are_same(first: tuple[Any, ...], second: tuple[Any, ...]) -> bool:
     """Whether these are the same objects, or numbers that are equal: what arrays hold is not looked at."""
-    pairs = zip(first, second, strict=True)
-    return all(one is other or (not isinstance(one, np.ndarray) and one == other) for one, other in pairs)
+    pairs = zip(first, second, strict=False)
+    return len(first) == len(second) and all(
+        one is other or (not isinstance(one, np.ndarray) and one == other) for one, other in pairs
+    )

@@ -20,8 +20,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from gradproof.core.directions import quantised
 from gradproof.core.investigation import ALL
-from gradproof.core.ladder import rungs, settle
+from gradproof.core.ladder import settle
 from gradproof.core.norm import norm, norm_of_products, parts, products
 from gradproof.core.precision import (
     BEND_ALONG,
@@ -39,19 +40,15 @@ from gradproof.core.types import Flags, Vector
 _STRAIGHT = 1e-7
 # What no error bar is below: 1 / it is a number.
 _TINY = float(np.finfo(np.float64).tiny)
-# The finest rung of a survey in double precision: fine enough to step over few of a hundred thousand kinks.
-_FINEST = 35
 # The finest rung of an ordinary one.
 _ORDINARY = 26
-# The bits of a number that its exponent takes; the rest is zero for a power of two.
-_EXPONENT = 0x7FF0_0000_0000_0000
 # From so many rungs and outputs on, quotients tell how noisy a function is.
 _RUNGS_TO_TELL, _MANY = 4, 256
 _NO_BEND: Vector = np.zeros(0)
 # How far the quotients of a jump are from growing as the steps shrink, at most: what the slope beside it adds.
 _LEAP = 0.25
-# How much wider than its error bar an error may hide that is asked about together with one other output: two thresholds,
-# and what magnitudes from 0.5 to 1.5 may lose, whose root mean square is 1.04. Among many, times the root of their number.
+# How much wider than its error bar an error may hide, times the root of the number of outputs asked about together: two
+# thresholds, and what magnitudes from 0.5 to 1.5 may lose, whose root mean square is 1.04.
 _IN_COMPANY = 2.0 * CONFIDENCE * 1.04 / 0.5
 # The weight of an output with a wide error bar, relative to the sharpest one, at least.
 _LEAST_WEIGHT = 2.0**-40
@@ -59,36 +56,11 @@ _LEAST_WEIGHT = 2.0**-40
 
 def draw_direction(stencil: Stencil) -> Vector:
     """Random signs and magnitudes in units of each coordinate's scale, such that every step is exact."""
-    problem = stencil.problem
-    direction = stencil.investigation.draw(problem.inputs.size) * stencil.scale
-    return _quantised(direction, problem.point, stencil.eps, stencil.only_eps)
-
-
-def _quantised(direction: Vector, point: Vector, eps: Vector, only_eps: float | None) -> Vector:
-    """Rounded so that point + step * direction can be stored exactly for every step of the ladder."""
-    quantised = np.empty_like(direction)
-    for part in parts(len(direction)):
-        whole = direction[part]
-        # what is added to 3/2 * 2**52 quanta is rounded to whole ones
-        larger = np.maximum(np.abs(point[part]), np.abs(whole))
-        quantum = _quantum(only_eps) if only_eps is not None else _quanta(eps[part])
-        shift = (larger.view(np.int64) & _EXPONENT).view(np.float64) * (quantum * (2.0 * 1.5 * 2.0**52))
-        rounded = (whole + shift) - shift
-        quantised[part] = np.where(np.isfinite(rounded) & (rounded != 0), rounded, whole)
-    return quantised
-
-
-def _quanta(eps: Vector) -> Vector:
-    """The size of a direction's quanta, relative to the coordinate, for each spacing of numbers."""
-    quanta = np.empty_like(eps)
-    for value in np.unique(eps):
-        quanta[eps == value] = _quantum(float(value))
-    return quanta
-
-
-def _quantum(eps: float) -> float:
-    """The same for one spacing: a direction is that many of its smallest steps long."""
-    return eps * 2.0 ** (max(rungs(eps)[-1], _FINEST if eps <= DOUBLE else 0) + 1)
+    problem, investigation = stencil.problem, stencil.investigation
+    if stencil.scale is investigation.scale and investigation.shares_direction:
+        return investigation.direction
+    direction = investigation.draw(problem.inputs.size) * stencil.scale
+    return quantised(direction, problem.point, stencil.eps, stencil.only_eps)
 
 
 def on_kinks(point: Vector) -> Flags:

@@ -142,7 +142,7 @@ class Push:
 
     def _located(self) -> Outcome | None:
         """The wrong entries of outputs that differ by more than they may; None: there are no such outputs."""
-        ledger, survey = self._ledger, self._survey
+        ledger = self._ledger
         accused = ~(self._gap() <= self._bars()) | ~np.isfinite(self._pushed)
         if not accused.any():
             return None

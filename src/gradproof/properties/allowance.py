@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from gradproof.core.agreement import largest_of
 from gradproof.core.investigation import Investigation
-from gradproof.core.norm import norm
+from gradproof.core.norm import norm, norm_of_products
 from gradproof.core.options import Options
 from gradproof.core.precision import DERIVATIVE_ROUND_OFF, ENTRY_ROUND_OFF, MOST_ROUND_OFF, least_spacing
 from gradproof.core.types import Vector
@@ -36,7 +38,7 @@ def allowed_difference(investigation: Investigation, options: Options, gradient:
 
 def weight(investigation: Investigation, cotangent: Vector | None = None) -> float:
     """The size of the outputs, each as much as a cotangent, the shared one, weighs it."""
-    value = investigation.problem.value
-    value = np.where(np.isfinite(value), value, 0.0)
+    value, weights = investigation.problem.value, investigation.cotangent if cotangent is None else cotangent
     with np.errstate(over="ignore"):
-        return norm((investigation.cotangent if cotangent is None else cotangent) * value)
+        size = norm_of_products(weights, value)
+        return size if math.isfinite(size) else norm(weights * np.where(np.isfinite(value), value, 0.0))

@@ -76,7 +76,10 @@ class ArrayLeaf(Leaf):
         self._view[...] = self._original
 
     def is_untouched(self) -> bool:
-        return self._view.tobytes() == self._original.tobytes()
+        now, then = self._view, self._original
+        if now.flags.c_contiguous and then.flags.c_contiguous:  # without a copy
+            return np.array_equal(now.reshape(-1).view(np.uint8), then.reshape(-1).view(np.uint8))
+        return now.tobytes() == then.tobytes()
 
 
 class MaskedLeaf(Leaf):

@@ -1,0 +1,46 @@
+"""Directions whose steps are exact: what is added to a point can be stored."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gradproof.core.ladder import rungs
+from gradproof.core.norm import parts
+from gradproof.core.precision import DOUBLE
+from gradproof.core.types import Vector
+
+# The finest rung of a survey in double precision: fine enough to step over few of a hundred thousand kinks.
+_FINEST = 35
+# The bits of a number that its exponent takes; the rest is zero for a power of two.
+_EXPONENT = 0x7FF0_0000_0000_0000
+
+
+def quantised(direction: Vector, point: Vector, eps: Vector, only_eps: float | None) -> Vector:
+    """Rounded so that point + step * direction can be stored exactly for every step of the ladder."""
+    steps = np.empty_like(direction)
+    for part in parts(len(direction)):
+        whole = direction[part]
+        # what is added to 3/2 * 2**52 quanta is rounded to whole ones
+        larger = np.abs(point[part])
+        np.maximum(larger, np.abs(whole), out=larger)
+        quantum = _quantum(only_eps) if only_eps is not None else _quanta(eps[part])
+        shift = (larger.view(np.int64) & _EXPONENT).view(np.float64) * (quantum * (2.0 * 1.5 * 2.0**52))
+        rounded = np.add(whole, shift, out=steps[part])
+        rounded -= shift
+        lost = ~np.isfinite(rounded) | (rounded == 0)
+        if lost.any():
+            rounded[lost] = whole[lost]
+    return steps
+
+
+def _quanta(eps: Vector) -> Vector:
+    """The size of a direction's quanta, relative to the coordinate, for each spacing of numbers."""
+    quanta = np.empty_like(eps)
+    for value in np.unique(eps):
+        quanta[eps == value] = _quantum(float(value))
+    return quanta
+
+
+def _quantum(eps: float) -> float:
+    """The same for one spacing: a direction is that many of its smallest steps long."""
+    return eps * 2.0 ** (max(rungs(eps)[-1], _FINEST if eps <= DOUBLE else 0) + 1)
