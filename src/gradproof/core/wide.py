@@ -20,14 +20,15 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from gradproof.core.agreement import smallest_of
 from gradproof.core.capabilities import Twin
 from gradproof.core.investigation import Investigation, random_probe
-from gradproof.core.norm import norm
+from gradproof.core.norm import norm, products
 from gradproof.core.options import Options
 from gradproof.core.precision import DOUBLE, ENTRY_ROUND_OFF, default_rtol, largest_number
 from gradproof.core.problem import Mode, Problem
 from gradproof.core.responses import PAIRS, Responses
-from gradproof.core.space import Block, Space
+from gradproof.core.space import Block, Space, rms
 from gradproof.core.types import Flags, Indices, Vector
 
 Known = tuple[Vector, Vector]
@@ -117,8 +118,11 @@ class Comparison:
     @property
     def off(self) -> Vector:
         """The difference of each element; none where the wide one is no number, or both are the same."""
-        with np.errstate(invalid="ignore"):
-            off = np.abs(self.low - self.wide)
+        with np.errstate(invalid="ignore", over="ignore"):
+            off = self.low - self.wide
+            np.abs(off, out=off)
+            if math.isfinite(float(np.add.reduce(off))):  # nearly always
+                return off
         off[~np.isfinite(self.wide) | (self.low == self.wide)] = 0.0
         off[np.isnan(off)] = np.inf
         return off
@@ -126,12 +130,15 @@ class Comparison:
     @property
     def allowed(self) -> Vector:
         """For each element."""
-        size = np.where(np.isfinite(self.wide), np.abs(self.wide), 0.0)
+        allowed = np.abs(self.wide)
         for block in self.space.blocks:
-            part = size[block.slice]
-            part += norm(part) / math.sqrt(len(part) or 1)
-        allowed = self.allowance.element * size + self.allowance.absolute
-        return allowed + self.beyond * self.spread if len(self.spread) else allowed
+            part = allowed[block.slice]
+            part += rms(part)  # and no infinities
+        allowed *= self.allowance.element
+        allowed += self.allowance.absolute
+        if len(self.spread):
+            allowed += self.beyond * self.spread
+        return allowed
 
     @property
     def accused(self) -> Flags:
@@ -162,19 +169,23 @@ class Comparison:
 
     def smallest(self, blocks: tuple[Block, ...]) -> tuple[float, ...]:
         """What would have been called wrong of a lone entry, whatever weight the question gives to it, by block."""
-        least = float(np.abs(self.question[self.question != 0.0]).min(initial=1.0))
-        gap = (_GROSS * self.allowed + np.where(np.isfinite(self.off), self.off, np.inf)) / least
+        least = smallest_of(self.question) or float(np.abs(self.question[self.question != 0.0]).min(initial=1.0))
+        gap = self.allowed
+        gap *= _GROSS
+        gap += self.off
+        gap /= min(least, 1.0)
         return tuple(float(gap[block.slice].max(initial=0.0)) for block in blocks)
 
 
 def _along(off: Vector, wide: Vector) -> float:
     """The part of a difference that is along a vector, relative to it."""
     with np.errstate(all="ignore"):
-        largest = float(np.abs(wide).max(initial=0.0))
-        if not 0.0 < largest < math.inf:
+        size = norm(wide)
+        if not 0.0 < size < math.inf:
             return 0.0
-        scaled = wide / largest
-        along = float(np.vdot(np.where(np.isfinite(off), off, 0.0) / largest, scaled) / np.vdot(scaled, scaled))
+        along = products(off, wide)[0] / size / size
+        if not math.isfinite(along):  # something is no number, or products leave the range of numbers
+            along = products(np.where(np.isfinite(off), off, 0.0) / size, wide / size)[0]
     return along if math.isfinite(along) else 0.0
 
 
@@ -264,7 +275,10 @@ class Comparer:
         for answer in responses.of(made.question, neighbours):
             with np.errstate(invalid="ignore"):
                 off = answer - made.wide
-            spread = np.fmax(spread, np.nan_to_num(np.abs(off), nan=np.inf))
+                size = np.abs(off)
+            if not math.isfinite(float(size.max(initial=0.0))):
+                size[np.isnan(size)] = np.inf
+            np.maximum(spread, size, out=spread)
             for block in self.answered.blocks:
                 along = abs(_along(off[block.slice], made.wide[block.slice]))
                 factors[block.start] = max(factors[block.start], along)
