@@ -146,10 +146,10 @@ def _short(ledger: Ledger, survey: Survey) -> float:
 def seen(ledger: Ledger) -> Seen:
     """The ledger, and what would have excused an error that a question had noticed."""
     blocks = ledger.problem.inputs.blocks
-    smallest = [_hidden(ledger, block) for block in blocks]
+    smallest = hidden_in(ledger)
     if all(map(math.isinf, smallest)):  # what is not seen at all needs no question
         return Seen(tuple(smallest), MISS)
-    for k, (block, allowed) in enumerate(zip(blocks, excused(ledger, largest_entries(ledger)), strict=True)):
+    for k, (block, allowed) in enumerate(zip(blocks, excused_beside(ledger, smallest), strict=True)):
         smallest[k] = max(smallest[k], allowed, float(ledger.between_sides[block.slice].max(initial=0.0)))
     told = () if ledger.precise else tuple(number for number, block in enumerate(blocks) if _is_told(ledger, block))
     return Seen(tuple(smallest), MISS, told)
@@ -183,6 +183,19 @@ def _hidden(ledger: Ledger, block: Block) -> float:
     return largest
 
 
+def excused_beside(ledger: Ledger, hidden: list[float]) -> list[float]:
+    """What an entry of each input may be off by. A question is asked only if that may be more than is hidden anyway."""
+    most = excused(ledger, _bounded_entries(ledger))
+    if all(allowed <= size for allowed, size in zip(most, hidden, strict=True)):
+        return most
+    return excused(ledger, largest_entries(ledger))
+
+
+def hidden_in(ledger: Ledger) -> list[float]:
+    """The largest error of each input that no survey would have shown."""
+    return [_hidden(ledger, block) for block in ledger.problem.inputs.blocks]
+
+
 def excused(ledger: Ledger, largest: list[float]) -> list[float]:
     """What an entry of each input may be off by, if the largest is this: by its tolerance, and by its error bar.
 
@@ -210,6 +223,18 @@ def largest_entries(ledger: Ledger) -> list[float]:
         found = _find_largest(ledger)
         ledger.largest = ledger.known, found
     return ledger.largest[1]
+
+
+def _bounded_entries(ledger: Ledger) -> list[float]:
+    """More than the largest entry of each input, by the answers there are: no further question is asked."""
+    blocks = ledger.problem.inputs.blocks
+    asked = [(answer, smallest_of(cotangent)) for cotangent, answer in ledger.questions]
+    whole = [(answer, least) for answer, least in asked if least > 0]
+    if not whole:
+        return [math.inf] * len(blocks)
+    by_row = [_by_row(ledger.survey, _largest_move(ledger.survey), block) for block in blocks]
+    by_column = [max(largest_of(answer[block.slice]) / least for answer, least in whole) for block in blocks]
+    return [max(pair) if block.size else 0.0 for block, *pair in zip(blocks, by_row, by_column, strict=True)]
 
 
 def _find_largest(ledger: Ledger) -> list[float]:

@@ -32,7 +32,7 @@ from gradproof.core.precision import (
     INNER_PRODUCT_ROUND_OFF,
     OWN_SIZE,
 )
-from gradproof.core.space import alike
+from gradproof.core.space import Space, alike
 from gradproof.core.stencil import Stencil
 from gradproof.core.types import Flags, Vector
 
@@ -350,11 +350,24 @@ def aim(survey: Survey, *, only: Flags | None = None, bent: bool = False, wanted
     if not math.isfinite(smallest):
         return np.zeros(size)
     for part in parts(size):
-        weights = np.divide(smallest, bars[part], out=bars[part])
+        np.divide(smallest, bars[part], out=bars[part])
+    if only is None:
+        _level(problem.outputs, bars)
+    for part in parts(size):
+        weights = bars[part]
         np.maximum(weights, _LEAST_WEIGHT, out=weights, where=True if seen[part].all() else seen[part])
         weights *= random[part]
     problem.outputs.round_in_place(bars)
     return bars
+
+
+def _level(outputs: Space, weights: Vector) -> None:
+    """Take no output of a block for more than the mean of those asked about, in place: what is seen least gains."""
+    for block in outputs.blocks:
+        part = weights[block.slice]
+        count = int(np.count_nonzero(part))
+        if count > 1:
+            np.minimum(part, float(np.add.reduce(part)) / count, out=part)
 
 
 def probe(survey: Survey, cotangent: Vector, pullback: Vector) -> Probe:

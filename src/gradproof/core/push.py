@@ -12,7 +12,7 @@ from gradproof.core.accusation import CLEARLY, Accusation, Outcome, unexplained
 from gradproof.core.accused import Against, accused_entries
 from gradproof.core.agreement import is_linear
 from gradproof.core.entries import Known, every_entry
-from gradproof.core.hidden import excused, largest_entries
+from gradproof.core.hidden import excused, excused_beside, hidden_in
 from gradproof.core.investigation import ALL, basis
 from gradproof.core.judge import Judge
 from gradproof.core.ledger import Ledger
@@ -72,8 +72,11 @@ class Push:
             return None
         gap = max([float((self._gap(part) + self._bars(part)).max()) for part in self._parts], default=0.0)
         hidden = gap / ledger.smallest_step
-        largest = largest_entries(ledger) if ledger.questions else self._largest_entries()
-        return Seen(tuple(max(hidden, allowed) for allowed in excused(ledger, largest)), MISS)
+        if ledger.questions:  # what reverse mode leaves hidden is in the certificate too
+            most = excused_beside(ledger, [max(hidden, size) for size in hidden_in(ledger)])
+        else:
+            most = excused(ledger, self._largest_entries())
+        return Seen(tuple(max(hidden, allowed) for allowed in most), MISS)
 
     def _largest_entries(self) -> list[float]:
         """About the largest entry of each input, where nothing is known of reverse mode: by signs, pushed forward."""
