@@ -5,14 +5,26 @@ from __future__ import annotations
 import numpy as np
 
 from gradproof.core.ladder import rungs
-from gradproof.core.norm import parts
+from gradproof.core.norm import PART, parts
 from gradproof.core.precision import DOUBLE
+from gradproof.core.problem import Problem
+from gradproof.core.space import alike
 from gradproof.core.types import Vector
 
 # The finest rung of a survey in double precision: fine enough to step over few of a hundred thousand kinks.
 _FINEST = 35
 # The bits of a number that its exponent takes; the rest is zero for a power of two.
 _EXPONENT = 0x7FF0_0000_0000_0000
+
+
+def is_long(problem: Problem) -> bool:
+    """Whether one direction is to serve all who move along one: of many numbers, all in double precision."""
+    return problem.inputs.size > PART and problem.coarsest_eps <= DOUBLE and problem.noise is None
+
+
+def exact(direction: Vector, point: Vector) -> Vector:
+    """The same in double precision, rounded so that every step along it is exact."""
+    return quantised(direction, point, alike(len(point), DOUBLE), DOUBLE)
 
 
 def quantised(direction: Vector, point: Vector, eps: Vector, only_eps: float | None) -> Vector:

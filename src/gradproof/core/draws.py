@@ -1,4 +1,4 @@
-"""Random vectors that hide no entry."""
+"""Random vectors that hide no entry, and unit vectors."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import functools
 import numpy as np
 
 from gradproof.core.norm import parts
-from gradproof.core.types import Vector
+from gradproof.core.types import Matrix, Vector
 
 
 def random_probe(size: int, seed: int) -> Vector:
@@ -32,3 +32,10 @@ def _draw(size: int, seed: int) -> Vector:
 # Making a generator takes 15 µs, a tenth of the smallest check: short probes are kept.
 _KEPT = 1024
 _draw_kept = functools.lru_cache(maxsize=256)(_draw)
+
+
+def basis(which: slice, size: int) -> Matrix:
+    """The unit vectors of some coordinates, one in each row."""
+    rows = np.zeros((which.stop - which.start, size))
+    rows.reshape(-1)[which.start :: size + 1] = 1.0
+    return rows

@@ -27,13 +27,12 @@ from gradproof.core.capabilities import (
     Workers,
 )
 from gradproof.core.cost import Cost
-from gradproof.core.directions import quantised
+from gradproof.core.directions import exact, is_long
+from gradproof.core.draws import basis as basis
 from gradproof.core.draws import random_probe as random_probe
 from gradproof.core.jacobians import Screened
-from gradproof.core.norm import PART
-from gradproof.core.precision import DOUBLE, NEARBY, reordered
-from gradproof.core.problem import Mode, Problem
-from gradproof.core.space import alike
+from gradproof.core.precision import NEARBY, reordered
+from gradproof.core.problem import Mode, Problem, given
 from gradproof.core.types import Indices, Matrix, Vector
 
 C = TypeVar("C")
@@ -41,8 +40,7 @@ T = TypeVar("T")
 
 ALL = slice(None)
 """Every coordinate."""
-# Drawn vectors longer than this are not kept: they take memory.
-_LONG = 2**18
+_LONG = 2**18  # drawn vectors that are longer are not kept: they take memory
 _NOBODY: frozenset[int] = frozenset()
 _UNINSPECTED = Inspection(None, None)
 
@@ -124,21 +122,14 @@ class Investigation:
     @property
     def tangent(self) -> Vector:
         """The random tangent that properties share."""
-        if self._tangent is None and self.shares_direction:
-            self._tangent = self.direction
+        self._tangent = self.direction if self._tangent is None else self._tangent
         return self.draw(self.problem.inputs.size) if self._tangent is None else self._tangent
 
     @property
-    def shares_direction(self) -> bool:
-        """Whether the shared tangent is, from the first, the direction of a survey: of many numbers, to save a jvp."""
-        return self.problem.inputs.size > PART and self.problem.coarsest_eps <= DOUBLE and self.problem.noise is None
-
-    @property
-    def direction(self) -> Vector:
-        """The shared random signs and magnitudes in units of each coordinate's scale, such that every step is exact."""
-        if self._direction is None:
-            drawn, point = self.draw(self.problem.inputs.size) * self.scale, self.problem.point
-            self._direction = quantised(drawn, point, alike(len(point), DOUBLE), DOUBLE)
+    def direction(self) -> Vector | None:
+        """The direction of surveys where the shared tangent is that from the first, which saves a jvp; else None."""
+        if self._direction is None and is_long(self.problem):
+            self._direction = exact(self.draw(self.problem.inputs.size) * self.scale, self.problem.point)
         return self._direction
 
     @property
@@ -187,8 +178,7 @@ class Investigation:
     def evaluate_many(self, rows: Matrix, run: slice = ALL, outputs: slice | Indices = ALL) -> Matrix:
         """Some outputs of F at many points, each a row. Rows may hold the coordinates of a `run` only.
 
-        The other coordinates are the point's. In a batch, blocks that no row moves are left single: less work for the
-        function.
+        The other coordinates are the point's. In a batch, blocks that no row moves are left single.
         """
         batching = self._batching
         if batching is None or batching.evaluate is None or len(rows) < batching.least_evaluations:
@@ -272,7 +262,7 @@ class Investigation:
             return np.zeros(self.problem.inputs.size)
         self.cost.pull()
         if self._inspection.vjp is None:
-            return _given(self.problem.vjp)(cotangent)
+            return given(self.problem.vjp)(cotangent)
         self.gradients = self._inspection.vjp(cotangent)
         return self.gradients.coordinates
 
@@ -280,7 +270,7 @@ class Investigation:
         """J u by the derivative under test."""
         self.cost.push()
         if self._inspection.jvp is None:
-            return _given(self.problem.jvp)(tangent)
+            return given(self.problem.jvp)(tangent)
         self.tangents = self._inspection.jvp(tangent)
         return self.tangents.coordinates
 
@@ -402,21 +392,9 @@ class Investigation:
     def vjp_without(self, cotangent: Vector, absent: frozenset[int]) -> Vector:
         """`vjp`, where the cotangents of some output blocks are not there at all."""
         self.cost.pull()
-        return _given(self.asks(Omission).vjp)(cotangent, absent)
+        return given(self.asks(Omission).vjp)(cotangent, absent)
 
     def jvp_without(self, tangent: Vector, absent: frozenset[int]) -> Vector:
         """`jvp`, where some input blocks carry no tangent at all."""
         self.cost.push()
-        return _given(self.asks(Omission).jvp)(tangent, absent)
-
-
-def basis(which: slice, size: int) -> Matrix:
-    """The unit vectors of some coordinates, one in each row."""
-    rows = np.zeros((which.stop - which.start, size))
-    rows.reshape(-1)[which.start :: size + 1] = 1.0
-    return rows
-
-
-def _given(function: T | None) -> T:
-    assert function is not None, "there is no such derivative"
-    return function
+        return given(self.asks(Omission).jvp)(tangent, absent)

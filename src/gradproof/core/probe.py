@@ -57,8 +57,9 @@ _LEAST_WEIGHT = 2.0**-40
 def draw_direction(stencil: Stencil) -> Vector:
     """Random signs and magnitudes in units of each coordinate's scale, such that every step is exact."""
     problem, investigation = stencil.problem, stencil.investigation
-    if stencil.scale is investigation.scale and investigation.shares_direction:
-        return investigation.direction
+    shared = investigation.direction if stencil.scale is investigation.scale else None
+    if shared is not None:
+        return shared
     direction = investigation.draw(problem.inputs.size) * stencil.scale
     return quantised(direction, problem.point, stencil.eps, stencil.only_eps)
 

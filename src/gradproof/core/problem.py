@@ -66,6 +66,12 @@ class MisshapenGradientError(RuntimeError):
         self.aspect = aspect
 
 
+def given(function: C | None) -> C:
+    """A derivative that must be there."""
+    assert function is not None, "there is no such derivative"
+    return function
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Problem:
     """A map F from R^N to R^M at a point, with J^T v (`vjp`) or J u (`jvp`) by the derivative under test, or both.

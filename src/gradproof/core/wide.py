@@ -135,10 +135,7 @@ class Comparison:
             part = allowed[block.slice]
             part += rms(part)  # and no infinities
         allowed *= self.allowance.element
-        allowed += self.allowance.absolute
-        if len(self.spread):
-            allowed += self.beyond * self.spread
-        return allowed
+        return allowed + (self.allowance.absolute + (self.beyond * self.spread if len(self.spread) else 0.0))
 
     @property
     def accused(self) -> Flags:
@@ -170,10 +167,7 @@ class Comparison:
     def smallest(self, blocks: tuple[Block, ...]) -> tuple[float, ...]:
         """What would have been called wrong of a lone entry, whatever weight the question gives to it, by block."""
         least = smallest_of(self.question) or float(np.abs(self.question[self.question != 0.0]).min(initial=1.0))
-        gap = self.allowed
-        gap *= _GROSS
-        gap += self.off
-        gap /= min(least, 1.0)
+        gap = (_GROSS * self.allowed + self.off) / min(least, 1.0)
         return tuple(float(gap[block.slice].max(initial=0.0)) for block in blocks)
 
 
