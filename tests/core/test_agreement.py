@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from array_problem import DOUBLE, SINGLE, array_problem
 
-from gradproof.core.agreement import is_linear, is_sum, same
+from gradproof.core.agreement import is_linear, is_sum, same, smallest_of, within
+from gradproof.core.norm import PART
 
 NAN, INF = np.nan, np.inf
 
@@ -56,3 +57,20 @@ def test_a_matrix_is_linear_and_a_power_is_not() -> None:
     assert is_linear(lambda v: matrix @ v, question, matrix @ question, DOUBLE)
     assert not is_linear(np.square, question, np.square(question), DOUBLE)
     assert is_linear(np.square, question, np.square(question), DOUBLE, slack=2.0)
+
+
+@pytest.mark.parametrize("size", [3, 3 * PART + 1])
+def test_the_smallest_value_counts_by_its_size(size: int) -> None:
+    values = np.full(size, -2.0)
+    values[size // 2] = 0.5
+    assert smallest_of(values) == 0.5
+    assert smallest_of(np.empty(0)) == np.inf
+
+
+def test_long_answers_are_compared_in_all_parts() -> None:
+    first = np.ones(3 * PART + 1)
+    assert within(first, first + 1e-9, 1e-8)
+    second = first.copy()
+    second[-1] += 1.0
+    assert not within(first, second, 1e-8)
+    assert within(first, second, np.where(first != second, 2.0, 0.0))

@@ -383,3 +383,46 @@ def test_a_derivative_that_is_no_number_fails(value: float, tolerances: Any, mod
 def test_a_jacobian_without_entries_is_not_probed() -> None:
     case = investigation(lambda x: np.empty(0), np.ones(3), outputs=[Part((0,), eps=DOUBLE)])
     assert find(case, options()) == []
+
+
+# what many outputs cost
+
+
+def spread_sines(size: int, off: dict[int, float] | None = None) -> Investigation:
+    """sin at points near zero and far from it, so that error bars differ."""
+    point = np.random.default_rng(0).standard_normal(size)
+    slopes = np.cos(point)
+    for place, error in (off or {}).items():
+        slopes[place] += error
+    return investigation(np.sin, point, vjp=lambda v: slopes * v, jvp=lambda u: slopes * u)
+
+
+MANY = 300_000
+
+
+def test_a_cotangent_aimed_at_the_tolerance_sees_many_outputs_at_once() -> None:
+    case = spread_sines(MANY)
+    assert findings(list(jacobian(case, options(**TORCH, certify=False)))) == []
+    assert case.cost.vjps == 1
+
+
+@pytest.mark.parametrize("place", [0, MANY // 2, MANY - 1])
+def test_and_a_lone_entry_beyond_the_tolerance_is_still_found(place: int) -> None:
+    case = spread_sines(MANY, {place: 3e-3})
+    found = findings(list(jacobian(case, options(**TORCH, certify=False))))
+    assert [(each.status, each.output_element, each.input_element) for each in found] == [
+        (Status.WRONG, (place,), (place,))
+    ]
+
+
+def test_the_largest_entry_is_asked_for_only_where_it_matters() -> None:
+    """What may be excused of it is less than what may hide: one vjp for the probe, and one for a row."""
+    case = spread_sines(MANY)
+    outcome = Prober(case, options()).run(Mode.REVERSE)
+    assert case.cost.vjps == 2
+    assert outcome.seen is not None
+    few = elementwise(3000)
+    seen = Prober(few, options()).run(Mode.REVERSE).seen
+    assert few.cost.vjps == 3
+    assert seen is not None
+    assert seen.smallest[0] >= 2.5e-7 * float(np.cos(0.5))  # the default tolerance of the largest entry

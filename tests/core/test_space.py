@@ -187,3 +187,15 @@ def test_a_block_of_some_elements_names_them_by_their_place_in_the_shape() -> No
 def test_a_remark_may_be_one_for_all() -> None:
     block = Block("input", 0, "", (3,), 1, 0, 2.0**-52, Elements(np.array([2]), ("specified",)))
     assert Space((block,)).place(0).within == "element [2] (specified)"
+
+
+@pytest.mark.parametrize("odd", [0.0, 1e-40, 1e39, np.inf])
+def test_single_precision_is_rounded_alike_inside_and_outside_of_the_range_of_its_format(odd: float) -> None:
+    row = space("input", Part((1001,), eps=SINGLE))
+    numbers = np.random.default_rng(0).standard_normal(1000) * 10.0 ** np.random.default_rng(1).uniform(-30, 30, 1000)
+    inside, outside = np.append(numbers, 1.0), np.append(numbers, odd)
+    row.round_in_place(inside)
+    row.round_in_place(outside)
+    assert (inside[:-1] == outside[:-1]).all()
+    assert (inside == inside.astype(np.float32)).all()
+    assert outside[-1] == pytest.approx(odd, rel=2.0**-24)

@@ -77,8 +77,8 @@ class Problem:
     """A map F from R^N to R^M at a point, with J^T v (`vjp`) or J u (`jvp`) by the derivative under test, or both.
 
     `evaluate` gives F at a point and raises `OutputChangedError` if the outputs take another form there. Whatever these
-    functions do to the user's objects is undone when they return or raise. What else a backend can do are
-    `capabilities`, values of the types in `gradproof.core.capabilities`, by type.
+    functions do to the user's objects is undone when they return or raise; what they return is a new array. What else a
+    backend can do are `capabilities`, values of the types in `gradproof.core.capabilities`, by type.
     """
 
     inputs: Space

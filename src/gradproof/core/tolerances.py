@@ -129,7 +129,9 @@ class Tolerances:
     def bound(self, largest: Sequence[float] | None) -> None:
         """Excuse no entry of an input more than one of this size, which is what a certificate knows of, if any."""
         if largest is not None:
-            self._most = np.repeat(largest, [block.size for block in self._stencil.problem.inputs.blocks])
+            blocks = self._stencil.problem.inputs.blocks
+            single = len(blocks) == 1
+            self._most = alike(blocks[0].size, largest[0]) if single else np.repeat(largest, [b.size for b in blocks])
 
     def bounded(self, size: Matrix, columns: Places) -> Matrix:
         """The sizes of entries, as far as they count."""

@@ -1,0 +1,49 @@
+"""Directions whose steps are exact, and the one that all share where there are many numbers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from array_problem import DOUBLE, SINGLE, Part, investigation
+
+from gradproof.core.directions import is_long
+from gradproof.core.investigation import Investigation
+from gradproof.core.ladder import rungs
+from gradproof.core.ledger import Ledger
+from gradproof.core.norm import PART
+from gradproof.core.options import Options, Strategy
+from gradproof.core.probe import draw_direction
+from gradproof.core.problem import Mode
+from gradproof.core.push import Push
+from gradproof.core.stencil import Stencil
+
+OPTIONS = Options(strategy=Strategy.PROBES, modes=(Mode.FORWARD,))
+
+
+def sines(size: int, **options: object) -> Investigation:
+    point = np.random.default_rng(3).standard_normal(size)
+    return investigation(np.sin, point, jvp=lambda u: np.cos(point) * u, **options)  # type: ignore[arg-type]
+
+
+def test_a_shared_direction_is_the_one_that_a_survey_draws() -> None:
+    case = sines(PART + 1)
+    direction = case.direction
+    assert direction is draw_direction(Stencil(case))
+    for rung in rungs(DOUBLE):
+        step = 2.0**-rung * direction
+        assert (
+            (case.problem.point + step) - case.problem.point == step
+        ).mean() > 0.99  # not where the exponent changes
+
+
+@pytest.mark.parametrize(("size", "jvps"), [(PART + 1, 1), (PART, 2)])
+def test_of_many_numbers_the_shared_tangent_is_the_direction_of_the_survey(size: int, jvps: int) -> None:
+    case = sines(size)
+    _ = case.pushforward  # as whoever wants to know whether there is a jvp
+    Push(Ledger(case, OPTIONS))
+    assert case.cost.jvps == jvps
+
+
+def test_of_numbers_of_lower_precision_it_is_not() -> None:
+    assert is_long(sines(PART + 1).problem)
+    assert not is_long(sines(PART + 1, inputs=[Part((PART + 1,), eps=SINGLE)]).problem)
