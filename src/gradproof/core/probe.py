@@ -352,7 +352,7 @@ def aim(survey: Survey, *, only: Flags | None = None, bent: bool = False, wanted
         return np.zeros(size)
     for part in parts(size):
         np.divide(smallest, bars[part], out=bars[part])
-    if only is None:
+    if only is None and wanted is None:
         _level(problem.outputs, bars)
     for part in parts(size):
         weights = bars[part]
