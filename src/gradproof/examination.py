@@ -6,12 +6,15 @@ import functools
 import math
 from collections.abc import Iterator, Sequence
 
+import numpy as np
+
 from gradproof.core.company import is_wrong_by_long_steps, sticks_out
 from gradproof.core.cost import BudgetExhausted
 from gradproof.core.investigation import Investigation
 from gradproof.core.noise import learn_noise
+from gradproof.core.norm import norm
 from gradproof.core.options import Options
-from gradproof.core.precision import CLEAR, DOUBLE, NOISY_SHARE, SLIGHT
+from gradproof.core.precision import CLEAR, DOUBLE, NOISY_SHARE, SLIGHT, WIDEST_JUMP
 from gradproof.core.problem import MisshapenGradientError, Mode, OutputChangedError
 from gradproof.core.rounding import rounded_to
 from gradproof.core.seen import Note, Seen
@@ -23,12 +26,15 @@ from gradproof.properties.property import Pause, Property
 from gradproof.results.finding import Entry, Finding
 
 # An error that is seen clearly leaves no room for noise, unless a long step, on this rung, has a slope nearer to
-# what is claimed than this part of it. A function that stands still may be between steps that are longer yet.
-_LONG_RUNGS, _LIKE = (4, 2, 0), 0.3
+# what is claimed than this part of it. A function that stands still may be between steps of any format: those of numbers
+# of eight bits are seen by longer ones to both sides, and the others by one to one side.
+_LONG, _LONGER, _LIKE = 4, 1, 0.3
 # Zero is the derivative between the steps of a staircase: there an error bar must be narrower, as a part of the error.
 _SHARP = 1e-3
 # A law is broken beyond what any noise that is looked for breaks it by, if it is so by this part of the larger side.
 _BROKEN = 0.5
+# Entries that show one factor.
+_SEVERAL = 3
 
 
 def examined(
@@ -101,7 +107,8 @@ def _learn_noise(investigation: Investigation, options: Options, found: Sequence
         return False
     if doubts and all(map(functools.partial(_is_lone, investigation), doubts)):
         return False
-    slight = all(map(_is_slight, doubts)) and not _are_few(doubts, options) and not _are_rounded(investigation, doubts)
+    slight = all(map(_is_slight, doubts)) and not _are_few(doubts, options) and not all(map(_is_scaled, doubts))
+    slight = slight and not _are_rounded(investigation, doubts)
     lone = functools.cache(functools.partial(_are_lone, investigation, doubts))
     return bool(doubts) and learn_noise(investigation, slight=slight, unless=lone)
 
@@ -111,7 +118,7 @@ def _are_clear(investigation: Investigation, doubts: Sequence[Finding]) -> bool:
 
     The numerical values come from steps of several sizes, and their error bars say how far these differ. A function
     made of steps has another slope between them than from further away, where it may be that which is claimed: one long
-    step looks for that, and two longer ones where it stands still.
+    step looks for that, and a longer one too where it stands still.
     """
     laws = [doubt for doubt in doubts if not doubt.entries]
     worst = [doubt.entries[0] for doubt in doubts if doubt.entries]
@@ -119,15 +126,42 @@ def _are_clear(investigation: Investigation, doubts: Sequence[Finding]) -> bool:
         return False
     if not all(map(_is_broken, laws)) or not all(map(_is_far, worst)):
         return False
-    entry = next((entry for entry in worst if math.isfinite(entry.analytic)), None)
-    if entry is None:  # no noise makes a claim of no number
+    finite = [entry for entry in worst if math.isfinite(entry.analytic)]
+    if not finite:  # no noise makes a claim of no number
         return bool(doubts)
     wide = investigation.once(widened) if investigation.problem.coarsest_eps > DOUBLE else investigation
     if wide is None:
         return False
-    stencil, rungs = Stencil(wide), _LONG_RUNGS if entry.numeric == 0 else _LONG_RUNGS[:1]
-    far = (stencil.slope(entry.input.coordinate, entry.output.coordinate, 2.0**-rung) for rung in rungs)
-    return all(abs(slope - entry.analytic) > _LIKE * entry.difference for slope in far)
+    entry = _moving_first(doubts, finite)
+    return (entry.numeric == 0 and _is_not_odd(investigation)) or _is_wrong_from_afar(wide, entry)
+
+
+def _moving_first(doubts: Sequence[Finding], worst: Sequence[Entry]) -> Entry:
+    """The entry that long steps look at: one along which the function moves, if some such entry is far off, too."""
+    entries = (entry for doubt in doubts for entry in doubt.entries if math.isfinite(entry.analytic))
+    return next((entry for entry in entries if entry.numeric and _is_far(entry)), worst[0])
+
+
+def _is_wrong_from_afar(investigation: Investigation, entry: Entry) -> bool:
+    """Whether an entry is not what is claimed of it by long steps, either."""
+    stencil, column, output = Stencil(investigation), entry.input.coordinate, entry.output.coordinate
+    if entry.numeric:
+        return _is_unlike(entry, stencil.slope(column, output, 2.0**-_LONG))
+    ahead, _ = stencil.finely(np.array([column]), _LONG, np.array([output]))
+    return _is_unlike(entry, float(ahead[0, 0])) and _is_unlike(entry, stencil.slope(column, output, 2.0**-_LONGER))
+
+
+def _is_unlike(entry: Entry, slope: float) -> bool:
+    """Whether a slope is another than what is claimed of an entry, in units of what that is off by."""
+    return abs(slope - entry.analytic) > _LIKE * entry.difference
+
+
+def _is_not_odd(investigation: Investigation) -> bool:
+    """Whether the vjp of the opposite cotangent is not the opposite, by far: no noise of the function explains that."""
+    if not investigation.is_pulled:
+        return False
+    given, opposite = investigation.pullback, investigation.vjp(-investigation.cotangent)
+    return not norm(given + opposite) <= _BROKEN * norm(given)
 
 
 def _is_broken(finding: Finding) -> bool:
@@ -161,6 +195,21 @@ def _are_rounded(investigation: Investigation, doubts: Sequence[Finding]) -> boo
     return rounded_to(problem.value) is None and all(
         rounded_to(investigation.pullback[block.slice]) is not None for block in inputs
     )
+
+
+def _is_scaled(finding: Finding) -> bool:
+    """Whether entries of different sizes are all off by one factor, beyond what solvers stop at.
+
+    A solver that stops early is off by one factor only where it is linear, and then its values are by the same.
+    """
+    entries = finding.entries
+    if len(entries) < _SEVERAL or not all(entry.numeric for entry in entries):
+        return False
+    factors = [entry.analytic / entry.numeric for entry in entries]
+    blur = 2.0 * max((entry.error + entry.tolerance) / abs(entry.numeric) for entry in entries)
+    sizes = [abs(entry.numeric) for entry in entries]
+    apart = max(factors) - min(factors)
+    return max(sizes) > (1.0 + CLEAR) * min(sizes) and apart <= blur < abs(factors[0] - 1.0) - WIDEST_JUMP
 
 
 def _are_few(doubts: Sequence[Finding], options: Options) -> bool:

@@ -63,7 +63,7 @@ def test_steps_are_as_fine_as_round_off_allows() -> None:
     case = made(lambda x: np.sin(x) + 1e6, 1.2 * np.cos(POINT))
     found, evaluations = accused(case, clarity=0.2 / 4e-10)
     assert set(guilty(found)) == {(k, k) for k in range(4)}
-    assert evaluations == 2 * len(POINT)
+    assert evaluations == len(POINT)  # to one side: truncation is far below the round-off of such numbers
     assert case.screened is not None
     assert 2.0**-25 < float((case.screened.step / case.scale).max()) < 2.0**-12
 

@@ -28,6 +28,8 @@ class Outcome:
     """Accusations that led to right entries only."""
     unlocated: list[str] = field(default_factory=list[str])
     """Accusations that the budget left no room to locate."""
+    drowned: list[str] = field(default_factory=list[str])
+    """Accusations of a function that is noisy: entries are looked at once that is known."""
     nonlinear: bool = False
     """Every entry is right, yet a sum of them is not: the derivative is not linear in its cotangent or tangent."""
 

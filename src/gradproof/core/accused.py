@@ -34,7 +34,7 @@ from gradproof.core.together import joined
 from gradproof.core.tolerances import Tolerances
 from gradproof.core.types import Matrix
 
-# The coarsest rung that one step of a pair says enough on; and those on which one side does.
+# The coarsest rung that one step of a pair says enough on; and those on which one side does, whatever the round-off.
 _COARSEST, _ONE_SIDED = 9, 24
 # How many times its round-off a lone error must be on the rung that is chosen.
 _VISIBLE = 32.0
@@ -66,6 +66,13 @@ class Against:
         return self._at_most(fine_rung(self.survey))
 
     @property
+    def is_one_sided(self) -> bool:
+        """Whether a step to one side tells as much as one to both: truncation adds no more than round-off hides."""
+        truncation = self.survey.curvature * 2.0 ** -(self.rung + 1)
+        with np.errstate(invalid="ignore"):
+            return self.rung >= _ONE_SIDED or bool((truncation <= self.survey.stencil.noise * 2.0**self.rung).all())
+
+    @property
     def of_sides(self) -> int:
         """The same of slopes to one side, which are taken where a survey says nothing."""
         return self._at_most(FINEST)
@@ -87,7 +94,7 @@ def accused_entries(
     tolerances.bound(known.largest)
     claimed = _claims(investigation, options, against.mode)
     stencil.step = stencil.scale * 2.0**-against.rung
-    one_sided = against.rung >= _ONE_SIDED
+    one_sided = against.is_one_sided
     numeric = _numeric(stencil, options, one_sided=one_sided)
     everywhere = slice(0, problem.outputs.size), slice(0, problem.inputs.size)
     tolerances.learn_analytic(claimed, *everywhere)

@@ -81,7 +81,7 @@ def learn_noise(
     where there is noise, or where it costs much to look for it.
     """
     first = investigation.problem is investigation.made
-    coarser = investigation.once(measured) or investigation.once(known_inside) if first else None
+    coarser = investigation.once(inside) if first else None
     if first and investigation.problem.evaluates_in is None and not unless():
         lost = investigation.once(cancelled)
         coarser = coarser if lost is None else _with_lost(coarser or investigation.problem, lost)
@@ -89,8 +89,21 @@ def learn_noise(
         coarser = investigation.once(jumping)
     if coarser is None or coarser is investigation.problem or unless():
         return False
-    investigation.take_as(coarser, keep=(measured, known_inside, jumping, cancelled))
+    investigation.take_as(coarser, keep=(inside, jumping, cancelled))
     return True
+
+
+def is_noisy(investigation: Investigation) -> bool:
+    """Whether the function is computed in a lower precision than the dtype says, or is as noisy as if it were."""
+    return investigation.once(inside) is not None
+
+
+def inside(investigation: Investigation) -> Problem | None:
+    """The Problem as it is computed inside: by what its twin knows, which costs little, or else as it is measured.
+
+    None: the dtype explains what there is. Asked through `Investigation.once`.
+    """
+    return known_inside(investigation) or measured(investigation)
 
 
 def learn_cancelled(investigation: Investigation) -> bool:

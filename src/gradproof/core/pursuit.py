@@ -22,6 +22,7 @@ from gradproof.core.hidden import doubts, largest_entries, seen, unseen_blocks
 from gradproof.core.judge import Judge, Witness
 from gradproof.core.ledger import Ledger
 from gradproof.core.locate import halve, worst_columns
+from gradproof.core.noise import is_noisy
 from gradproof.core.norm import norm, products
 from gradproof.core.precision import CONFIDENCE, INNER_PRODUCT_ROUND_OFF
 from gradproof.core.probe import Accused, Probe, SideSurvey, Survey, probe
@@ -72,6 +73,8 @@ class Pursuit:
                 return found
         known, against = Known(ledger.survey, largest=largest), Against.probe(ledger.survey, self._made)
         compared = accused_entries(ledger.investigation, ledger.options, against, known)
+        if compared is None and self._is_drowned():
+            return Outcome([], [], None, drowned=[str(self.accusation())])
         compared = compared or every_entry(ledger.investigation, ledger.options, (Mode.REVERSE,), known)
         nonlinear = not compared.judged and self._is_nonlinear()
         return Outcome(compared.judged, [], compared.seen, nonlinear=nonlinear)
@@ -85,6 +88,17 @@ class Pursuit:
         if not ledger.options.certify or not ledger.precise or ledger.options.rtol is not None:
             return None
         return [size if math.isfinite(size) else math.inf for size in largest_entries(ledger)]
+
+    def _is_drowned(self) -> bool:
+        """Whether what is accused beyond doubt may drown entry by entry, in noise that explains no accusation.
+
+        Then a ladder for each entry would tell nothing. Of a twin no noise is known later, so that nothing is said.
+        """
+        investigation = self._ledger.investigation
+        first = investigation.problem is investigation.made and investigation.first_question is None
+        if not first or self._ledger.options.precision is not None or not self.accusation().stands:
+            return False
+        return is_noisy(investigation)
 
     def _is_nonlinear(self) -> bool:
         """Whether an accusation that no entry confirms comes from a vjp that is not linear."""

@@ -137,6 +137,7 @@ def _told(investigation: Investigation, options: Options, mode: Mode, outcome: O
     for judged in outcome.judged:
         yield from describe(investigation.problem, options, judged, "jacobian", _HEADLINES[mode])
     yield from (_unlocated(mode, accusation, investigation.cost.option) for accusation in outcome.unlocated)
+    yield from (_drowned(mode, accusation) for accusation in outcome.drowned)
     if outcome.nonlinear:
         yield _nonlinear(mode, investigation.problem.words)
     yield from (_doubt(mode, "unseen", doubt) for doubt in outcome.unseen)
@@ -161,6 +162,17 @@ def _unlocated(mode: Mode, accusation: str, option: str) -> Finding:
         status=Status.WRONG,
         headline=f"Jacobian mismatch in {mode}, place not settled: {accusation}; then the budget was used up.",
         hint=f"raise {option} to find the wrong entries",
+    )
+
+
+def _drowned(mode: Mode, accusation: str) -> Finding:
+    """What noise cannot explain; who examines looks again, with the noise known."""
+    return Finding(
+        property="jacobian",
+        kind="drowned",
+        mode=mode,
+        status=Status.WRONG,
+        headline=f"Jacobian mismatch in {mode}, place not settled: {accusation}; single entries drown in noise.",
     )
 
 
