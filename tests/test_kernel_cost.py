@@ -11,7 +11,7 @@ import pytest
 import torch
 from functions import custom, numbers
 
-from gradproof import Report, Verdict, check
+from gradproof import Report, Status, Verdict, check
 from gradproof.backends.torch.calls import call_of
 from gradproof.backends.torch.problem import first_order
 
@@ -143,3 +143,44 @@ def test_a_flat_function_has_a_twin() -> None:
     """Softmax of one column: it does not move because it is constant, not because it rounds."""
     report = check(opaque(lambda x: torch.softmax(x, -1)), single(3, 1))
     assert report.verdict is Verdict.PASS, str(report)
+
+
+# memory with the channels last, which is asked about where cotangents are left out
+
+
+class _Halves(torch.autograd.Function):
+    """Two images, of which the backward reads the first as if its channels were not last in memory."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return 2.0 * x, 3.0 * x
+
+    @staticmethod
+    def backward(ctx: Any, g: torch.Tensor, h: torch.Tensor) -> torch.Tensor:
+        if g.is_contiguous(memory_format=torch.channels_last) and not g.is_contiguous():
+            g = g.permute(0, 2, 3, 1).reshape(g.shape)
+        return 2.0 * g + 3.0 * h
+
+
+def _image() -> torch.Tensor:
+    return torch.rand(1, 2, 3, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0)).requires_grad_()
+
+
+def test_channels_last_of_several_outputs_is_misread() -> None:
+    (finding,) = check(_Halves.apply, _image()).findings
+    assert (finding.property, finding.kind, finding.status) == ("layout", "channels_last", Status.WRONG)
+
+
+def test_and_so_it_is_where_nothing_is_left_out() -> None:
+    properties = ("layout", "linearity", "mutation")
+    (finding,) = check(_Halves.apply, _image(), properties=properties).findings
+    assert (finding.property, finding.kind) == ("layout", "channels_last")
+
+
+def test_two_images_cost_no_vjp_for_channels_last_alone() -> None:
+    def both(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return torch.sin(x), torch.cos(x)
+
+    report = check(both, _image())
+    assert report.ok
+    assert report.cost.vjps <= 10

@@ -26,15 +26,15 @@ from gradproof.properties.property import Pause, Property
 from gradproof.results.finding import Entry, Finding
 
 # An error that is seen clearly leaves no room for noise, unless a long step, on this rung, has a slope nearer to
-# what is claimed than this part of it. A function that stands still may be between steps of any format: those of numbers
-# of eight bits are seen by longer ones to both sides, and the others by one to one side.
+# what is claimed than this part of it. A function that stands still may be between steps of any format: those of
+# numbers of eight bits are seen by longer ones to both sides, and the others by one to one side.
 _LONG, _LONGER, _LIKE = 4, 1, 0.3
 # Zero is the derivative between the steps of a staircase: there an error bar must be narrower, as a part of the error.
 _SHARP = 1e-3
 # A law is broken beyond what any noise that is looked for breaks it by, if it is so by this part of the larger side.
 _BROKEN = 0.5
-# Entries that show one factor.
-_SEVERAL = 3
+# Entries that show one factor, and by how much their sizes differ at least: they have nothing else in common.
+_SEVERAL, _UNLIKE = 2, 1e-3
 
 
 def examined(
@@ -209,7 +209,7 @@ def _is_scaled(finding: Finding) -> bool:
     blur = 2.0 * max((entry.error + entry.tolerance) / abs(entry.numeric) for entry in entries)
     sizes = [abs(entry.numeric) for entry in entries]
     apart = max(factors) - min(factors)
-    return max(sizes) > (1.0 + CLEAR) * min(sizes) and apart <= blur < abs(factors[0] - 1.0) - WIDEST_JUMP
+    return max(sizes) > (1.0 + _UNLIKE) * min(sizes) and apart <= blur < abs(factors[0] - 1.0) - WIDEST_JUMP
 
 
 def _are_few(doubts: Sequence[Finding], options: Options) -> bool:

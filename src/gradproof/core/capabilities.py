@@ -36,11 +36,13 @@ class MemoryLayout(enum.Enum):
 class MemoryLayouts(NamedTuple):
     """Arrange the memory of cotangents. `possible` are the layouts that some cotangent can have.
 
-    For the expanded one, the coordinates of each block must be the same.
+    For the expanded one, the coordinates of each block must be the same. `without` leaves some cotangents out at the
+    same time, as `Omission` does; None: that cannot be asked.
     """
 
     possible: frozenset[MemoryLayout]
     vjp: Callable[[Vector, MemoryLayout], Vector]
+    without: Callable[[Vector, frozenset[int], MemoryLayout], Vector] | None = None
 
 
 class Watched(NamedTuple):

@@ -389,10 +389,14 @@ class Investigation:
         # a cotangent in another layout may have been copied before it was written to
         return watched.and_also(before.overwritten_cotangents())
 
-    def vjp_without(self, cotangent: Vector, absent: frozenset[int]) -> Vector:
-        """`vjp`, where the cotangents of some output blocks are not there at all."""
+    def vjp_without(
+        self, cotangent: Vector, absent: frozenset[int], layout: MemoryLayout = MemoryLayout.CONTIGUOUS
+    ) -> Vector:
+        """`vjp_in`, where the cotangents of some output blocks are not there at all."""
         self.cost.pull()
-        return given(self.asks(Omission).vjp)(cotangent, absent)
+        if layout is MemoryLayout.CONTIGUOUS:
+            return given(self.asks(Omission).vjp)(cotangent, absent)
+        return given(self.asks(MemoryLayouts).without)(cotangent, absent, layout)
 
     def jvp_without(self, tangent: Vector, absent: frozenset[int]) -> Vector:
         """`jvp`, where some input blocks carry no tangent at all."""

@@ -89,13 +89,8 @@ def learn_noise(
         coarser = investigation.once(jumping)
     if coarser is None or coarser is investigation.problem or unless():
         return False
-    investigation.take_as(coarser, keep=(inside, jumping, cancelled))
+    investigation.take_as(coarser, keep=(inside, known_inside, jumping, cancelled))
     return True
-
-
-def is_noisy(investigation: Investigation) -> bool:
-    """Whether the function is computed in a lower precision than the dtype says, or is as noisy as if it were."""
-    return investigation.once(inside) is not None
 
 
 def inside(investigation: Investigation) -> Problem | None:
@@ -103,7 +98,7 @@ def inside(investigation: Investigation) -> Problem | None:
 
     None: the dtype explains what there is. Asked through `Investigation.once`.
     """
-    return known_inside(investigation) or measured(investigation)
+    return investigation.once(known_inside) or measured(investigation)
 
 
 def learn_cancelled(investigation: Investigation) -> bool:

@@ -22,7 +22,7 @@ from gradproof.core.hidden import doubts, largest_entries, seen, unseen_blocks
 from gradproof.core.judge import Judge, Witness
 from gradproof.core.ledger import Ledger
 from gradproof.core.locate import halve, worst_columns
-from gradproof.core.noise import is_noisy
+from gradproof.core.noise import known_inside
 from gradproof.core.norm import norm, products
 from gradproof.core.precision import CONFIDENCE, INNER_PRODUCT_ROUND_OFF
 from gradproof.core.probe import Accused, Probe, SideSurvey, Survey, probe
@@ -90,15 +90,15 @@ class Pursuit:
         return [size if math.isfinite(size) else math.inf for size in largest_entries(ledger)]
 
     def _is_drowned(self) -> bool:
-        """Whether what is accused beyond doubt may drown entry by entry, in noise that explains no accusation.
+        """Whether what is accused beyond doubt may drown entry by entry, in a low precision inside that a twin knows.
 
-        Then a ladder for each entry would tell nothing. Of a twin no noise is known later, so that nothing is said.
+        Then the twin tells, and a ladder for each entry would not. A twin itself is looked at as it is.
         """
         investigation = self._ledger.investigation
         first = investigation.problem is investigation.made and investigation.first_question is None
         if not first or self._ledger.options.precision is not None or not self.accusation().stands:
             return False
-        return is_noisy(investigation)
+        return investigation.once(known_inside) is not None
 
     def _is_nonlinear(self) -> bool:
         """Whether an accusation that no entry confirms comes from a vjp that is not linear."""

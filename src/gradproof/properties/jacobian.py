@@ -166,7 +166,7 @@ def _unlocated(mode: Mode, accusation: str, option: str) -> Finding:
 
 
 def _drowned(mode: Mode, accusation: str) -> Finding:
-    """What noise cannot explain; who examines looks again, with the noise known."""
+    """What no noise explains; who examines looks again, with the noise known."""
     return Finding(
         property="jacobian",
         kind="drowned",

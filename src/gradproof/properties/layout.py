@@ -19,10 +19,11 @@ def layout(investigation: Investigation, options: Options) -> Iterator[Finding]:
     """The same vjp for cotangents that are expanded, sliced, transposed or channels last."""
     if not investigation.once(trials, options).agree:
         for arrangement in sorted(investigation.memory_layouts, key=list(MemoryLayout).index):
-            yield from _misread(investigation, options, arrangement)
+            yield from misread(investigation, options, arrangement)
 
 
-def _misread(investigation: Investigation, options: Options, arrangement: MemoryLayout) -> Iterator[Finding]:
+def misread(investigation: Investigation, options: Options, arrangement: MemoryLayout) -> Iterator[Finding]:
+    """What differs if cotangents lie in memory in this way."""
     problem, words = investigation.problem, investigation.problem.words
     expanded = arrangement is MemoryLayout.EXPANDED
     cotangent = constant(investigation) if expanded else investigation.cotangent

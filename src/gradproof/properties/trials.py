@@ -18,7 +18,8 @@ Where every row of the Jacobian is known, what each vjp must give is known too, 
     vjp(t c), expanded         as above
 
 Scales are powers of two, so that in the first of them even the last bit must agree. Where another order of memory is
-another order of summation, it need not, and then it is asked in contiguous memory.
+another order of summation, it need not, and then it is asked in contiguous memory. Of several outputs, memory with the
+channels last is asked about by `undefined`, which gives each of them while another is left out.
 
 Trials that do not agree are remembered with their answers: asked again literally, they tell a backward that changes
 from call to call from one that breaks a law.
@@ -32,12 +33,12 @@ from typing import NamedTuple
 import numpy as np
 
 from gradproof.core.agreement import close, is_sum, largest_of, leaves_range, within
-from gradproof.core.capabilities import MemoryLayout, Stateless
+from gradproof.core.capabilities import MemoryLayout, MemoryLayouts, Stateless
 from gradproof.core.investigation import Investigation
 from gradproof.core.norm import parts
 from gradproof.core.options import Options
 from gradproof.core.precision import HALF_OR_LESS, NARROW, reordered
-from gradproof.core.problem import Problem
+from gradproof.core.problem import Mode, Problem
 from gradproof.core.types import Matrix, Vector
 from gradproof.properties.allowance import allowed_difference, zero_gradient
 
@@ -234,7 +235,17 @@ def _asked(investigation: Investigation, options: Options) -> tuple[tuple[float,
     """The scales and the layouts that the wanted properties ask about."""
     factors = scales(investigation.problem) if "linearity" in options.properties else (-1.0, 1.0)
     arranged = "layout" in options.properties and investigation.problem.outputs.size > 1
-    return factors, investigation.memory_layouts if arranged else frozenset()
+    elsewhere = {beside_omissions(investigation, options)}
+    return factors, investigation.memory_layouts - elsewhere if arranged else frozenset()
+
+
+def beside_omissions(investigation: Investigation, options: Options) -> MemoryLayout:
+    """How cotangents lie in memory where others are left out: so one layout costs no vjp of its own."""
+    layouts = investigation.problem.capability(MemoryLayouts)
+    asked = Mode.REVERSE in options.modes and {"layout", "undefined"} <= options.properties
+    if layouts is None or layouts.without is None or not asked or len(investigation.problem.outputs.blocks) < 2:
+        return MemoryLayout.CONTIGUOUS
+    return MemoryLayout.CHANNELS_LAST if MemoryLayout.CHANNELS_LAST in layouts.possible else MemoryLayout.CONTIGUOUS
 
 
 def _is_repeatable(investigation: Investigation, large: float) -> bool:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gradproof.core.agreement import largest_of, same, within, worst_difference
-from gradproof.core.capabilities import Omission
+from gradproof.core.capabilities import MemoryLayout, Omission
 from gradproof.core.investigation import Investigation
 from gradproof.core.options import Options
 from gradproof.core.precision import DERIVATIVE_ROUND_OFF
@@ -19,6 +19,8 @@ from gradproof.core.status import Status
 from gradproof.core.types import Vector
 from gradproof.core.words import Words
 from gradproof.properties.changing import Change, changing
+from gradproof.properties.layout import misread
+from gradproof.properties.trials import beside_omissions
 from gradproof.results.finding import Finding
 
 # Patterns tried of a space's blocks, besides all together.
@@ -35,6 +37,10 @@ class _Direction(NamedTuple):
     whole: Callable[[], Vector]
     defined: Apply
     without: Callable[[Vector, frozenset[int]], Vector]
+    arranged: Callable[[Vector, frozenset[int]], Vector]
+    """`without`, with what is given in a memory layout that is asked about so."""
+    misread: Callable[[], Iterator[Finding]]
+    """What differs by that layout alone."""
     words: Words
 
 
@@ -63,18 +69,33 @@ def _all_together(direction: _Direction, slack: float) -> Iterator[Finding]:
 def _each(direction: _Direction, options: Options) -> Iterator[Finding]:
     """Each block absent in turn: together the answers are so many times that to the whole probe, which is known.
 
-    One by one they are compared with zeros in its place only if they are not. The probes have weights, so that what
-    is no multiple of a probe does not cancel.
+    One by one they are compared with zeros in its place only if they are not, and in contiguous memory. The probes have
+    weights, so that what is no multiple of a probe does not cancel.
     """
-    left_out, answers = patterns(len(direction.space.blocks)), dict[int, Vector]()
-    for number, absent in enumerate(left_out):
-        try:
-            answers[number] = direction.without(_question(direction, number, absent), absent)
-        except Exception as error:
-            yield _raised(direction, absent, error)
-    if len(answers) < len(left_out) or not _add_up(direction, answers, options.nondet_tol):
+    left_out = patterns(len(direction.space.blocks))
+    answers, raised = _answers(direction, left_out, direction.arranged)
+    if not raised and _add_up(direction, answers, options.nondet_tol):
+        return
+    if direction.arranged != direction.without:
+        yield from direction.misread()
+        answers, raised = _answers(direction, left_out, direction.without)
+    yield from raised
+    if raised or not _add_up(direction, answers, options.nondet_tol):
         for number, got in answers.items():
             yield from _compared(direction, number, left_out[number], got, options)
+
+
+def _answers(
+    direction: _Direction, left_out: tuple[frozenset[int], ...], ask: Callable[[Vector, frozenset[int]], Vector]
+) -> tuple[dict[int, Vector], list[Finding]]:
+    """The answers by the number of what is left out, and what raised instead."""
+    answers, raised = dict[int, Vector](), list[Finding]()
+    for number, absent in enumerate(left_out):
+        try:
+            answers[number] = ask(_question(direction, number, absent), absent)
+        except Exception as error:
+            raised.append(_raised(direction, absent, error))
+    return answers, raised
 
 
 def _add_up(direction: _Direction, answers: dict[int, Vector], slack: float) -> bool:
@@ -119,6 +140,7 @@ def _compared(
 def _directions(investigation: Investigation, options: Options) -> Iterator[_Direction]:
     problem, omission = investigation.problem, investigation.asks(Omission)
     if Mode.REVERSE in options.modes and omission.vjp is not None:
+        layout, without = beside_omissions(investigation, options), investigation.vjp_without
         yield _Direction(
             Mode.REVERSE,
             problem.outputs,
@@ -126,7 +148,9 @@ def _directions(investigation: Investigation, options: Options) -> Iterator[_Dir
             investigation.cotangent,
             lambda: investigation.pullback,
             investigation.vjp,
-            investigation.vjp_without,
+            without,
+            without if layout is MemoryLayout.CONTIGUOUS else functools.partial(without, layout=layout),
+            functools.partial(misread, investigation, options, layout),
             problem.words,
         )
     if Mode.FORWARD in options.modes and omission.jvp is not None:
@@ -138,6 +162,8 @@ def _directions(investigation: Investigation, options: Options) -> Iterator[_Dir
             lambda: investigation.pushforward,
             investigation.jvp,
             investigation.jvp_without,
+            investigation.jvp_without,
+            lambda: iter(()),
             problem.words,
         )
 

@@ -172,7 +172,7 @@ def _assemble(
         words=TORCH,
         capabilities={
             Omission: Omission(reverse.without, forward.without),
-            MemoryLayouts: MemoryLayouts(possible(outputs.tensors), reverse.arranged),
+            MemoryLayouts: MemoryLayouts(possible(outputs.tensors), reverse.arranged, reverse.without),
             MemoryWatch: MemoryWatch(reverse.watched, overwritten, reverse.graph.consumed),
             Anew: Anew(reverse.graph.is_anew),
             FirstNonFinite: FirstNonFinite(reverse.first_not_finite),

@@ -56,7 +56,9 @@ class Reverse:
             return "" if told is None else told[1]
         return ""
 
-    def without(self, cotangent: Vector, absent: frozenset[int]) -> Vector:
+    def without(
+        self, cotangent: Vector, absent: frozenset[int], layout: MemoryLayout = MemoryLayout.CONTIGUOUS
+    ) -> Vector:
         """J^T v, where the cotangents of some outputs are not there at all."""
         frames, identity = self._outputs.frames, undefined()
 
@@ -65,7 +67,7 @@ class Reverse:
                 identity(output) if i in absent and frame.can_be_undefined else output
                 for i, (output, frame) in enumerate(zip(tensors, frames, strict=True))
             ]
-            return self._gathered(outputs, self._outputs.build(cotangent))
+            return self._gathered(outputs, self._arrange(cotangent, layout))
 
         return self.graph.ask(pulled)
 
