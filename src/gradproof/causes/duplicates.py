@@ -17,6 +17,9 @@ from gradproof.core.types import Vector
 _ROWS, _WHOLE = 256, 0.02
 # Elements whose curvature is looked at, wrong ones and right ones.
 _BENDS = 5
+# Right elements that tell overlapping windows from other sums.
+_RIGHT = 3
+_WINDOWS = "windows that overlap overwrite one another: add up in place of assigning"
 _ADVICE = "an index that occurs more than once: add up (index_add, scatter_add, atomic add) in place of assigning"
 
 
@@ -33,8 +36,9 @@ def lost(evidence: Evidence, found: Samples, cotangent: Vector) -> Iterator[str]
 def _by_entries(evidence: Evidence, found: Samples) -> Iterator[str]:
     """Every wrong element is read by several outputs and has the share of one of them; every right one is read once.
 
-    Every output reads one element, as a lookup does: a product with a matrix has other ways to lose a share. Where no
-    element is right and the numbers of readers are the same, nothing is said of indices: it may be a sum over an axis.
+    Every output reads one element, as a lookup does, or several, as windows that overlap: then some must be right, as a
+    product with a matrix has other ways to lose a share. Where no element is right and the numbers of readers are the
+    same, nothing is said of indices: it may be a sum over an axis.
     """
     inside = found.columns - evidence.input.start
     truths = np.stack([evidence.column(column) for column in found.columns.tolist()])
@@ -44,7 +48,8 @@ def _by_entries(evidence: Evidence, found: Samples) -> Iterator[str]:
     if (counts[found.wrong] < 2).any() or (counts[found.right] != 1).any():
         return
     rows = np.flatnonzero(readers[found.wrong].any(axis=0))
-    if len(rows) > _ROWS or (readers.sum(axis=0) > 1).any():
+    windows = bool((readers.sum(axis=0) > 1).any())
+    if len(rows) > _ROWS or (windows and int(found.right.sum()) < _RIGHT):
         return
     shares = np.zeros(len(found), dtype=np.intp)
     for row in rows.tolist():
@@ -56,7 +61,7 @@ def _by_entries(evidence: Evidence, found: Samples) -> Iterator[str]:
     if (shares[found.wrong] == 1).all():
         text = "of several outputs that read one element, only one is counted and the others are 0"
         told = found.right.any() or len(np.unique(counts[found.wrong])) > 1
-        yield f"{text}: {_ADVICE}" if told else text
+        yield f"{text}: {_WINDOWS if windows else _ADVICE}" if told else text
 
 
 def _unit(size: int, row: int) -> Vector:

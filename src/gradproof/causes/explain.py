@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gradproof.causes import duplicates, factors, formulas, nonfinite, regions, structure, terms
+from gradproof.causes import duplicates, factors, formulas, nonfinite, places, regions, structure, terms
 from gradproof.causes.arrays import called
 from gradproof.causes.evidence import Allowance, Evidence, RefusedError
 from gradproof.causes.lone import lone_entry
@@ -203,6 +203,8 @@ def _causes(evidence: Evidence, found: Samples, cotangent: Vector) -> Iterator[s
     yield from structure.of_another_point(evidence)
     yield from structure.transposed_jacobian(evidence)
     yield from duplicates.lost(evidence, found, cotangent)
+    yield from structure.scanned(evidence)
+    yield from places.elsewhere(evidence, found, cotangent)
     for fit in _FITS:
         yield from _for_all(evidence, fit, found, cotangent)
 
@@ -215,6 +217,7 @@ def _without_cotangent(fit: Callable[[Evidence, Samples], Iterator[str]]) -> _Fi
 
 
 _FITS: tuple[_Fit, ...] = (
+    _without_cotangent(places.counted),
     _without_cotangent(factors.by_size),
     factors.by_array,
     terms.of_array,

@@ -21,6 +21,12 @@ from gradproof.core.types import Vector
 
 Turn = Callable[[Vector], Vector]
 
+_SCAN = "analytic runs along axis {axis} the other way round: a cumulative sum or a scan that is not reversed"
+# Outputs whose claims are looked at for that.
+_SCANNED = 2
+# How many indices share something, as heads of queries share those of keys.
+_GROUPS = (2, 3, 4, 8)
+
 
 def reordered(evidence: Evidence) -> Iterator[str]:
     """Every guess that holds, the simplest first."""
@@ -144,6 +150,10 @@ def _kept(size: int) -> Iterator[tuple[str, slice]]:
     if size > 2:
         yield "all but the last index", slice(0, size - 1)
         yield "all but the first index", slice(1, size)
+    for group in _GROUPS:
+        if size % group == 0 and size > group:
+            yield f"the first of every {group} indices", slice(0, None, group)
+            yield f"the last of every {group} indices", slice(group - 1, None, group)
 
 
 def _masked(block: Block, axis: int, kept: slice) -> Turn:
@@ -171,11 +181,9 @@ def _of_both(evidence: Evidence) -> Iterator[tuple[str, Turn, Turn]]:
     elementwise = _is_elementwise(evidence)
     for axis, size in enumerate(input_.shape):
         if size > 2:
-            scan = (
-                f"analytic runs along axis {axis} the other way round: a cumulative sum or a scan that is not reversed"
-            )
+            scan = _SCAN.format(axis=axis)
             mirrored = f"analytic is right for what it is multiplied with flipped along axis {axis}"
-            if elementwise or _is_cumulative(evidence, axis):
+            if elementwise or _runs(evidence, axis):
                 yield mirrored if elementwise else scan, _flipped(output, (axis,)), _flipped(input_, (axis,))
     if output.parts == input_.parts == 2:
         text = "analytic is the conjugate of what it should be, on both sides: a conjugate is missing or one too many"
@@ -194,8 +202,36 @@ def _is_elementwise(evidence: Evidence) -> bool:
     return True
 
 
-def _is_cumulative(evidence: Evidence, axis: int) -> bool:
-    """Whether an element moves all outputs from its index on along the axis, and none before; or the other way."""
+def scanned(evidence: Evidence) -> Iterator[str]:
+    """The claim takes from the outputs before an index, where the truth takes from those after it, or vice versa."""
+    output, input_ = evidence.output, evidence.input
+    if evidence.mode is not Mode.REVERSE or not (_is_plain(output) and _is_plain(input_)):
+        return
+    if output.shape != input_.shape or output.parts != input_.parts:
+        return
+    for axis, size in enumerate(input_.shape):
+        way = _runs(evidence, axis) if size > 2 else 0
+        if way and all(_claims_from(evidence, axis, column) == way for column in evidence.measured[:_SCANNED].tolist()):
+            yield _SCAN.format(axis=axis)
+
+
+def _claims_from(evidence: Evidence, axis: int, column: int) -> int:
+    """Whether the claim for one output is of all elements from its index on (1), or up to it (-1); 0: of others."""
+    size, at = evidence.input.shape[axis], [int(k[0]) for k in evidence.positions(np.array([column], dtype=np.intp))]
+    at[axis] = size // 2
+    unit = np.zeros((*evidence.output.shape, evidence.output.parts))
+    unit[(*at, 0)] = 1.0
+    claims = np.abs(evidence.claimed(unit.reshape(-1))).reshape(unit.shape).max(axis=-1)
+    line = claims[tuple(slice(None) if k == axis else place for k, place in enumerate(at))]
+    moved, places = line > 1e-9 * float(claims.max(initial=0.0)), np.arange(size)
+    return int(np.array_equal(moved, places >= at[axis])) - int(np.array_equal(moved, places <= at[axis]))
+
+
+def _runs(evidence: Evidence, axis: int) -> int:
+    """Whether an element moves all outputs from its index on along the axis, and none before (1), or vice versa (-1).
+
+    0: it does neither.
+    """
     size, parts = evidence.input.shape[axis], evidence.input.parts
     onward = backward = True
     inner = 0
@@ -208,7 +244,7 @@ def _is_cumulative(evidence: Evidence, axis: int) -> bool:
         onward &= bool(np.array_equal(moved, places >= at[axis]))
         backward &= bool(np.array_equal(moved, places <= at[axis]))
         inner += parts if 0 < at[axis] < size - 1 else 0
-    return inner > 0 and (onward or backward)
+    return int(onward) - int(backward) if inner else 0
 
 
 def _swapped(evidence: Evidence) -> Iterator[str]:
@@ -286,8 +322,25 @@ def of_another_point(evidence: Evidence) -> Iterator[str]:
     for text, point in _points(evidence):
         if not np.array_equal(point, evidence.problem.point) and evidence.allowance.left >= 2 + _FOR_OTHERS:
             at = evidence.along(evidence.direction, point)
-            if at is not None and evidence.agrees(at=at):
+            if at is not None and evidence.agrees(at=at) and _is_asked_there(evidence, point):
                 yield text
+
+
+def _is_asked_there(evidence: Evidence, point: Vector) -> bool:
+    """Whether no other input of which the point has other values is right where it is, and wrong there.
+
+    Two inputs that are swapped are so for both: else it is a coincidence, of which functions with squares have many.
+    """
+    for block in evidence.others:
+        if np.array_equal(point[block.slice], evidence.problem.point[block.slice]):
+            continue
+        if np.array_equal(point[evidence.input.slice], evidence.problem.point[evidence.input.slice]):
+            continue
+        other = Evidence(evidence.investigation, evidence.mode, evidence.output, block, evidence.allowance)
+        there = other.along(other.direction, point)
+        if there is None or (not other.agrees(at=there) and other.agrees()):
+            return False
+    return True
 
 
 def _points(evidence: Evidence) -> Iterator[tuple[str, Vector]]:
