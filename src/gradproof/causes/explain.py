@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gradproof.causes import duplicates, factors, formulas, nonfinite, places, regions, structure, terms
+from gradproof.causes import duplicates, factors, formulas, nonfinite, places, reach, regions, structure, terms
 from gradproof.causes.arrays import called
 from gradproof.causes.evidence import Allowance, Evidence, RefusedError
 from gradproof.causes.lone import lone_entry
@@ -207,6 +207,8 @@ def _causes(evidence: Evidence, found: Samples, cotangent: Vector) -> Iterator[s
     yield from places.elsewhere(evidence, found, cotangent)
     for fit in _FITS:
         yield from _for_all(evidence, fit, found, cotangent)
+    yield from structure.left_out(evidence)
+    yield from reach.along_other_axes(evidence, found)
 
 
 _Fit = Callable[[Evidence, Samples, np.ndarray], Iterator[str]]
@@ -221,6 +223,8 @@ _FITS: tuple[_Fit, ...] = (
     _without_cotangent(factors.by_size),
     factors.by_array,
     terms.of_array,
+    terms.of_arrays,
+    reach.own_only,
     factors.near_one,
     _without_cotangent(factors.by_index),
     terms.along_axes,

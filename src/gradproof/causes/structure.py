@@ -313,6 +313,8 @@ def transposed_jacobian(evidence: Evidence) -> Iterator[str]:
     )
 
 
+# Other inputs that are set to ones and zeros.
+_LEFT_OUT = 2
 # Evaluations that are kept for the question whether another input is right.
 _FOR_OTHERS = 4
 
@@ -324,6 +326,20 @@ def of_another_point(evidence: Evidence) -> Iterator[str]:
             at = evidence.along(evidence.direction, point)
             if at is not None and evidence.agrees(at=at) and _is_asked_there(evidence, point):
                 yield text
+
+
+def left_out(evidence: Evidence) -> Iterator[str]:
+    """The claim is right if another input is all ones, or zeros: it is not multiplied by it, or nothing is added."""
+    point = evidence.problem.point
+    for block in evidence.others[:_LEFT_OUT]:
+        for value, words in ((1.0, "all ones: it is not multiplied by it somewhere"), (0.0, "0: it is left out")):
+            there = point.copy()
+            there[block.slice] = value
+            if evidence.allowance.left < 2 or np.array_equal(there, point):
+                continue
+            at = evidence.along(evidence.direction, there)
+            if at is not None and evidence.agrees(at=at):
+                yield f"analytic is right if {block.label} is {words}"
 
 
 def _is_asked_there(evidence: Evidence, point: Vector) -> bool:

@@ -69,6 +69,40 @@ def of_array(evidence: Evidence, found: Samples, cotangent: Vector) -> Iterator[
             yield f"as if the term {_times(factor)}{text}·{name} were missing"
 
 
+def of_arrays(evidence: Evidence, found: Samples, cotangent: Vector) -> Iterator[str]:
+    """A term that is a sum of multiples of inputs and the output, as those of squares have."""
+    telling = found.take(found.telling)
+    arrays, inside = list(base_arrays(evidence)), telling.columns - evidence.input.start
+    if len(arrays) < 2 or not np.isfinite(telling.claim).all():
+        return
+    missing = telling.truth - telling.claim
+    bar = telling.bar + _FIT * float(np.abs(missing).max(initial=0.0))
+    for over, name in _weights(evidence, cotangent):
+        design = np.stack([array[inside] * over[inside] for _, array in arrays], axis=1)
+        factors, _, rank, _ = np.linalg.lstsq(design, missing, rcond=1e-10)
+        if rank < len(arrays) or len(missing) < rank + _LEFT or (np.abs(missing - design @ factors) > bar).any():
+            continue
+        least = 1e-4 * float(np.abs(factors).max())
+        parts = [(float(f"{f:.4g}"), text) for f, (text, _) in zip(factors.tolist(), arrays, strict=True)]
+        told = [f"{_times(factor)}{text}" for factor, text in parts if abs(factor) > least]
+        if len(told) > 1:
+            yield f"as if the term ({' + '.join(told).replace('+ -', '- ')}){name} were missing"
+
+
+def _weights(evidence: Evidence, cotangent: Vector) -> Iterator[tuple[Vector, str]]:
+    """The cotangent over the input, where it fits, also where an axis of the input was reduced; and what to call it."""
+    own, output, name = evidence.input, evidence.output, f"·{evidence.problem.words.cotangent}"
+    if output.elements is not None or output.parts != 1:
+        return
+    shapes = [(*own.shape[:axis], 1, *own.shape[axis + 1 :]) for axis in range(len(own.shape))]
+    for shape in (own.shape, *shapes):
+        reduced = tuple(size for size in shape if size > 1)
+        if reduced == tuple(size for size in output.shape if size > 1):
+            yield np.broadcast_to(cotangent.reshape(shape), own.shape).reshape(-1), name
+    if output.size == 1:
+        yield np.full(own.size, float(cotangent[0])), name
+
+
 def _times(factor: float) -> str:
     return "" if abs(factor - 1.0) < 1e-4 else "-" if abs(factor + 1.0) < 1e-4 else f"{factor:.4g}·"
 
