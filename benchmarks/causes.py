@@ -1,8 +1,8 @@
-"""Of 66 wrong backwards in three sizes, with three seeds: is the input right, and the first cause true?
+"""Of 79 wrong backwards in three sizes, with three seeds: is the input right, and the first cause true?
 
     python benchmarks/causes.py [name ...]
 
-A cause counts as true if it matches what is listed for its bug in `wrong_functions.py` or `more_wrong_functions.py`, as
+A cause counts as true if it matches what is listed for its bug in `wrong_functions.py` or its two sequels, as
 none if the report names no cause, and as false otherwise.
 """
 
@@ -13,11 +13,12 @@ import sys
 
 import torch
 from more_wrong_functions import MORE_BUGS
+from other_wrong_functions import OTHER_BUGS
 from wrong_functions import BUGS
 
 import gradproof
 
-ALL = {**BUGS, **MORE_BUGS}
+ALL = {**BUGS, **MORE_BUGS, **OTHER_BUGS}
 SIZES = (24, 1_000, 100_000)
 SEEDS = (0, 1, 2)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from gradproof.causes.evidence import Evidence, close
-from gradproof.causes.sampling import Samples, samples
+from gradproof.causes.sampling import Samples
 from gradproof.core.problem import Mode
 from gradproof.core.types import Indices, Vector
 
@@ -15,6 +15,9 @@ from gradproof.core.types import Indices, Vector
 _CHANCE = 1e-4
 # Places that are measured themselves: what is there must not belong there.
 _PLACES = 2
+_ADVICE = (
+    "an index map is wrong or not inverted (a view in place of a permutation, another element than the selected one)"
+)
 # Numbers agree to within this part, besides their error bars.
 _SAME = 1e-6
 
@@ -28,11 +31,8 @@ def elsewhere(evidence: Evidence, found: Samples, cotangent: Vector) -> Iterator
     if places is None or len(np.unique(places)) < len(places) or _are_right(evidence, places[:_PLACES], cotangent):
         return
     own, other = (evidence.problem.inputs.place(int(each[0])).element for each in (wrong.columns, places))
-    yield (
-        f"analytic has the right numbers at other places: what belongs to element {list(own)} of {evidence.input.label} "
-        f"is at {list(other)}: an index map is wrong or not inverted (a view in place of a permutation, another element "
-        "than the one that was selected)"
-    )
+    text = f"what belongs to element {list(own)} of {evidence.input.label} is at {list(other)}"
+    yield f"analytic has the right numbers at other places: {text}: {_ADVICE}"
 
 
 def _places(evidence: Evidence, columns: Indices) -> Indices | None:
@@ -50,7 +50,7 @@ def _places(evidence: Evidence, columns: Indices) -> Indices | None:
 
 
 def _are_right(evidence: Evidence, places: Indices, cotangent: Vector) -> bool:
-    """Whether what is claimed there is right: then the numbers are just alike. So it is said where that is not known."""
+    """Whether what is claimed there is right, so that the numbers are just alike; so too where that is not known."""
     evidence.measure(places)
     known = np.isin(places, evidence.measured)
     if not known.all():
