@@ -8,7 +8,7 @@ take (at most 20). `gradcheck` compares every entry where it is asked for slow m
 
 Then, for each size, the worst of all wrong functions of `wrong_functions.py`, `more_wrong_functions.py` and
 `costly_functions.py` next to the limit: twice what torch takes, and beyond 75 inputs 150 more than the probe, which
-takes 6. Last the functions that are noisy inside, for which the limits do not hold.
+takes 6. Last the functions that are noisy inside, for which the limits do not hold where there are few inputs.
 """
 
 from __future__ import annotations

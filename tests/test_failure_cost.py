@@ -64,6 +64,42 @@ def test_so_do_functions_that_are_hard_to_measure(name: str, size: int) -> None:
     assert report.cost.evaluations <= (limit if size <= 75 else min(limit, PROBE + 150)) + PICTURES
 
 
+@pytest.mark.parametrize(
+    "name", [name for name in HARD if name not in ("kinks", "claims of fewer bits", "a sum that drowns")]
+)
+def test_and_those_of_three_inputs_do(name: str) -> None:
+    function, x = HARD[name](numbers(3))
+    report = check(function, x)
+    assert report.verdict is Verdict.FAIL
+    assert report.cost.evaluations <= 2 * (2 * 3 + 1) + PICTURES
+
+
+SLIGHT: dict[str, Maker] = {
+    "single precision inside": of(lambda x: x.float().sin().double(), lambda x, g: 1.2 * g * x.cos()),
+    "all off by less than one percent": of(lambda x: x.sin().sum(), lambda x, g: 1.009 * g * x.cos()),
+}
+"""What noise of the function could explain."""
+
+
+@pytest.mark.parametrize("size", [30, 100, 500])
+@pytest.mark.parametrize("name", SLIGHT)
+def test_so_do_those_that_noise_could_explain(name: str, size: int) -> None:
+    function, x = SLIGHT[name](numbers(size))
+    report = check(function, x)
+    assert report.verdict is Verdict.FAIL
+    limit = 2 * (2 * size + 1)
+    assert report.cost.evaluations <= (limit if size <= 75 else min(limit, PROBE + 150)) + PICTURES
+
+
+@pytest.mark.parametrize("size", [4, 30])
+def test_noise_is_no_excuse_and_no_accusation(size: int) -> None:
+    """The right derivatives of the same functions."""
+    single = of(lambda x: x.float().sin().double(), lambda x, g: g * x.cos())(numbers(size))
+    stopped = of(lambda x: (x.sin() * 2.0**20).round() / 2.0**20, lambda x, g: g * x.cos())(numbers(size))
+    assert check(*single).verdict is Verdict.PASS
+    assert check(*stopped).verdict is not Verdict.FAIL
+
+
 @pytest.mark.parametrize("size", [76, 300, 2000])
 def test_a_larger_one_takes_at_most_150_beyond_the_probe(size: int) -> None:
     report = check(spoiled(), numbers(size))

@@ -335,7 +335,7 @@ def left_out(evidence: Evidence) -> Iterator[str]:
         for value, words in ((1.0, "all ones: it is not multiplied by it somewhere"), (0.0, "0: it is left out")):
             there = point.copy()
             there[block.slice] = value
-            if evidence.allowance.left < 2 or np.array_equal(there, point):
+            if evidence.allowance.left < 2 + _FOR_OTHERS or np.array_equal(there, point):
                 continue
             at = evidence.along(evidence.direction, there)
             if at is not None and evidence.agrees(at=at):

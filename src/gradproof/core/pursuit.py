@@ -33,6 +33,7 @@ from gradproof.core.segments import clear
 from gradproof.core.status import Status
 from gradproof.core.suspects import Judged, Suspects
 from gradproof.core.types import Indices, Vector
+from gradproof.core.wide import widened
 
 # How often what a probe accuses is asked again, though the entries turn out to be right: once with the shortest steps,
 # then without these outputs.
@@ -65,7 +66,10 @@ class Pursuit:
         """Every entry while that is affordable; else the wrong ones are located and judged."""
         ledger = self._ledger
         largest = self._certified()
+        drowned = Outcome([], [], None, drowned=[str(self.accusation())])
         if not ledger.is_small:
+            if not self.accusation().stands and self._is_drowned():
+                return drowned
             ledger.tolerances.bound(largest)
             found = self._locate(self._survey, self._made, 0 if ledger.is_affordable else _ROUNDS)
             wrong = any((each.status == Status.WRONG.rank).any() for each in found.judged)
@@ -74,7 +78,7 @@ class Pursuit:
         known, against = Known(ledger.survey, largest=largest), Against.probe(ledger.survey, self._made)
         compared = accused_entries(ledger.investigation, ledger.options, against, known)
         if compared is None and self._is_drowned():
-            return Outcome([], [], None, drowned=[str(self.accusation())])
+            return drowned
         compared = compared or every_entry(ledger.investigation, ledger.options, (Mode.REVERSE,), known)
         nonlinear = not compared.judged and self._is_nonlinear()
         return Outcome(compared.judged, [], compared.seen, nonlinear=nonlinear)
@@ -90,15 +94,15 @@ class Pursuit:
         return [size if math.isfinite(size) else math.inf for size in largest_entries(ledger)]
 
     def _is_drowned(self) -> bool:
-        """Whether what is accused beyond doubt may drown entry by entry, in a low precision inside that a twin knows.
+        """Whether what is accused may drown entry by entry, in a low precision inside that a twin knows.
 
         Then the twin tells, and a ladder for each entry would not. A twin itself is looked at as it is.
         """
         investigation = self._ledger.investigation
         first = investigation.problem is investigation.made and investigation.first_question is None
-        if not first or self._ledger.options.precision is not None or not self.accusation().stands:
+        if not first or self._ledger.options.precision is not None:
             return False
-        return investigation.once(known_inside) is not None
+        return investigation.once(known_inside) is not None and investigation.once(widened) is not None
 
     def _is_nonlinear(self) -> bool:
         """Whether an accusation that no entry confirms comes from a vjp that is not linear."""

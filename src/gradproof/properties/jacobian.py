@@ -166,13 +166,13 @@ def _unlocated(mode: Mode, accusation: str, option: str) -> Finding:
 
 
 def _drowned(mode: Mode, accusation: str) -> Finding:
-    """What no noise explains; who examines looks again, with the noise known."""
+    """What noise may explain; who examines looks again, with the noise known."""
     return Finding(
         property="jacobian",
         kind="drowned",
         mode=mode,
-        status=Status.WRONG,
-        headline=f"Jacobian mismatch in {mode}, place not settled: {accusation}; single entries drown in noise.",
+        status=Status.INCONCLUSIVE,
+        headline=f"The Jacobian could not be judged in {mode}: {accusation}, and single entries drown in noise.",
     )
 
 
