@@ -1,8 +1,8 @@
 """Wrong backwards of functions that are hard to measure: kinks, few bits, round-off that hides a step, noise inside.
 
 For the benchmark of what a failure costs. `HARD` has those that the limits hold for, but for kinks and short waves of
-three inputs; `NOISY` those that they do not hold for where there are few inputs: functions that round inside, whose noise
-is asked about first, and differences of a hundredth, which a solver's tolerance could explain.
+three inputs; `NOISY` those that they do not hold for where there are few inputs: functions that round inside, whose
+noise is asked about first, and differences of a hundredth, which a solver's tolerance could explain.
 """
 
 from __future__ import annotations
