@@ -27,6 +27,8 @@ from gradproof.core.types import Flags, Indices, Matrix, Vector
 SUM, CLOSE = 1e-6, 1e-5
 # Random cotangents that a cause must hold for.
 COTANGENTS = 3
+# Numbers that can be squared and added up.
+_LARGEST = 1e150
 
 
 class RefusedError(Exception):
@@ -293,6 +295,14 @@ def close(left: Vector, right: Vector, bar: Vector | float = 0.0, tolerance: flo
 
 def solved(design: Matrix, target: Vector) -> tuple[Vector, int]:
     """Least squares: what the best coefficients give, and how many numbers are left to test them."""
-    solution, _, rank, _ = np.linalg.lstsq(design, target, rcond=1e-10)
+    solution, rank = coefficients(design, target)
     given: Vector = np.asarray(design @ solution, dtype=np.float64)
-    return given, len(target) - int(rank)
+    return given, len(target) - rank
+
+
+def coefficients(design: Matrix, target: Vector) -> tuple[Vector, int]:
+    """The best coefficients of least squares, and their rank: none where numbers are too large, as what masks is."""
+    if not float(np.abs(design).max(initial=0.0)) < _LARGEST:
+        return np.zeros(design.shape[1]), 0
+    solution, _, rank, _ = np.linalg.lstsq(design, target, rcond=1e-10)
+    return solution, int(rank)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from gradproof.causes.arrays import base_arrays, called, cotangent_over, simple_functions
-from gradproof.causes.evidence import Evidence, close, solved
+from gradproof.causes.evidence import Evidence, close, coefficients, solved
 from gradproof.causes.sampling import Samples
 from gradproof.core.types import Indices, Matrix, Vector
 
@@ -79,7 +79,7 @@ def of_arrays(evidence: Evidence, found: Samples, cotangent: Vector) -> Iterator
     bar = telling.bar + _FIT * float(np.abs(missing).max(initial=0.0))
     for over, name in _weights(evidence, cotangent):
         design = np.stack([array[inside] * over[inside] for _, array in arrays], axis=1)
-        factors, _, rank, _ = np.linalg.lstsq(design, missing, rcond=1e-10)
+        factors, rank = coefficients(design, missing)
         if rank < len(arrays) or len(missing) < rank + _LEFT or (np.abs(missing - design @ factors) > bar).any():
             continue
         least = 1e-4 * float(np.abs(factors).max())
