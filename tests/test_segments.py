@@ -97,3 +97,90 @@ def test_a_slope_that_is_claimed_of_a_staircase_must_be_its_slope(slope: float, 
     x = torch.randn(30, generator=torch.Generator().manual_seed(0), dtype=torch.float64).requires_grad_()
     report = gradproof.check(stairs, x, modes="reverse")
     assert report.verdict is verdict, str(report)
+
+
+class Convolution(torch.nn.Conv2d):
+    """One that is written by hand for float32 only, with what its backward does to the weight's gradient."""
+
+    def __init__(self, spoil: Callable[[Any], Any]) -> None:
+        super().__init__(4, 6, 3, padding=1)
+        self.spoil = spoil
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        def only(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+            if x.dtype is not torch.float32:
+                raise TypeError("a kernel for float32 only")
+            return torch.nn.functional.conv2d(x, weight, padding=1)
+
+        def backward(saved: Any, g: torch.Tensor) -> Any:
+            x, weight = saved
+            moved = torch.nn.grad.conv2d_input(x.shape, weight, g, padding=1)
+            return moved, self.spoil(torch.nn.grad.conv2d_weight(x, weight.shape, g, padding=1))
+
+        return custom(only, backward)(x, self.weight)
+
+
+def with_kinks(spoil: Callable[[Any], Any], seed: int) -> tuple[Callable[..., Any], tuple[torch.Tensor, ...]]:
+    """A loss of the weights of a network in which every step of float32 crosses kinks."""
+    torch.manual_seed(seed)
+    first, second = torch.nn.Conv2d(2, 4, 3, padding=1), Convolution(spoil)
+    last = torch.nn.Linear(6 * 16, 2)
+    layers = torch.nn.Sequential(
+        first, torch.nn.ReLU(), second, torch.nn.LeakyReLU(), torch.nn.MaxPool2d(2), torch.nn.Flatten(), last
+    )
+    x = torch.randn(8, 2, 8, 8)
+    names = ("0.weight", "2.weight")
+
+    def loss(*weights: torch.Tensor) -> torch.Tensor:
+        weights_of = dict(zip(names, weights, strict=True))
+        return 100.0 * torch.func.functional_call(layers, weights_of, (x.to(weights[0].dtype),)).square().mean()
+
+    return loss, tuple(weight.detach().clone().requires_grad_() for weight in (first.weight, second.weight))
+
+
+def lone(gradient: torch.Tensor) -> torch.Tensor:
+    gradient = gradient.clone()
+    gradient[1, 2, 0, 1] += gradient.abs().max()
+    return gradient
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_a_right_network_with_kinks_in_every_step_does_not_fail(seed: int) -> None:
+    report = gradproof.check(*with_kinks(lambda gradient: gradient, seed), modes="reverse")
+    assert report.verdict is Verdict.PASS, str(report)
+
+
+def test_one_wrong_weight_of_it_does() -> None:
+    report = gradproof.check(*with_kinks(lone, 0), modes="reverse")
+    assert report.verdict is Verdict.FAIL, str(report)
+    assert (report.findings[0].input, report.findings[0].input_element) == (1, (1, 2, 0, 1))
+
+
+def test_what_is_claimed_at_a_kink_itself_is_not_cleared_by_segments() -> None:
+    def only(x: torch.Tensor) -> torch.Tensor:
+        if x.dtype is not torch.float32:
+            raise TypeError("a kernel for float32 only")
+        return x.relu()
+
+    x = torch.tensor([0.0, 0.7, -1.2], requires_grad=True)
+    for at_zero, verdict in ((5.0, Verdict.FAIL), (0.5, Verdict.PASS)):
+        slope = torch.tensor([at_zero, 1.0, 0.0])
+        report = gradproof.check(
+            custom(only, lambda saved, g, slope=slope: g * slope.where(saved[0] == 0, (saved[0] > 0).float())),
+            x,
+            modes="reverse",
+        )
+        assert report.verdict is verdict, str(report)
+
+
+def test_a_factor_that_most_entries_hide_is_no_pass() -> None:
+    dtype = torch.bfloat16
+
+    def only(x: torch.Tensor) -> torch.Tensor:
+        if x.dtype is not dtype:
+            raise TypeError(f"a kernel for {dtype} only")
+        return x.sin() + 8
+
+    x = torch.randn(300, generator=torch.Generator().manual_seed(68)).to(dtype).requires_grad_()
+    report = gradproof.check(custom(only, lambda saved, g: 1.25 * g * saved[0].cos()), x, modes="reverse")
+    assert report.verdict is not Verdict.PASS, str(report)

@@ -11,6 +11,7 @@ Entries of different rows and columns are looked at together, where no other ent
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -36,10 +37,17 @@ from gradproof.core.types import Flags, Indices, Vector
 
 # Half the segments: in units of the coordinate itself, and then of its scale.
 _OWN, _LENGTHS = (0.5, 0.75, 0.875), (0.5, 1.0, 2.0, 4.0)
+# The same in single precision, before these: where there are kinks, few lie in a short segment.
+_SHORT = (2.0**-4, 2.0**-6, 2.0**-8)
 # A cut into twice as many panels takes a smooth function's error to less than this part of it.
 _FASTER = 8.0
 # A segment tells something only if it would notice an error of this part of the entry.
 _NOTICED = 0.5
+# What contradicts an entry where the function is not smooth, in units of the error bar, and along how many segments:
+# the bar of a mean across kinks is a guess.
+_SURELY, _TWICE = 2.0, 2
+# A point right beside another, in spacings of its numbers; and the part by which claims of two such points may differ.
+_BESIDE, _ALIKE = 4.0, 0.01
 # Entries that are looked at by themselves, where they cannot be together.
 _ALONE = 32
 
@@ -53,12 +61,37 @@ class _Entries:
     tolerance: Vector
     largest: Vector
     """The largest claim of each one's pair of an output and an input."""
+    off: Vector
+    """What a ladder says that each is off by; infinite where it says nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class _LookedAt:
+    """Which entries segments clear, and of which none tells anything; the error bar and slope of the sharpest."""
+
+    cleared: Flags
+    blind: Flags
+    bar: Vector
+    slope: Vector
+
+
+@dataclass(frozen=True, slots=True)
+class _Balances:
+    """Per unit of the segments' length: what is left of each entry's change, its error bar, its size, the change."""
+
+    residual: Vector
+    bar: Vector
+    size: Vector
+    slope: Vector
+    rough: Flags
+    """Where the derivative is so uneven along the segment that its mean is less sure than round-off makes it."""
 
 
 def clear(stencil: Stencil, tolerances: Tolerances, judged: Judged) -> None:
     """Call those suspects RIGHT that segments clear.
 
-    In half precision those that were WRONG, and of which no segment tells anything, are INCONCLUSIVE.
+    Where the ladder is not to be believed, those that were WRONG, and of which no segment tells anything, are
+    INCONCLUSIVE; and so are those that were not looked at, if none of the worst is WRONG after all.
     """
     investigation, problem = stencil.investigation, stencil.problem
     low = problem.coarsest_eps > DOUBLE and problem.evaluates_in is None and problem.noise is None
@@ -67,17 +100,51 @@ def clear(stencil: Stencil, tolerances: Tolerances, judged: Judged) -> None:
     which = np.flatnonzero(judged.status > Status.KINK.rank)
     if not len(which) or problem.capability(Elsewhere) is None:
         return
-    suspects = judged.suspects
+    kept = [k not in judged.sides or _is_claimed_beside(stencil, judged, k) for k in which.tolist()]
+    which = which[np.array(kept, dtype=np.bool_)]
+    suspects, wrong = judged.suspects, judged.status == Status.WRONG.rank
     largest = tolerances.widest_bar(suspects.rows, suspects.columns) / WIDEST_BAR * np.ones(len(suspects))
+    believed, looked_at = problem.coarsest_eps <= HALF_OR_LESS, np.zeros(len(wrong), dtype=np.bool_)
     for group in _groups(investigation, judged, which):
-        entries = _Entries(suspects.rows[group], suspects.columns[group], suspects.tolerance[group], largest[group])
-        cleared, blind, bar, _ = _looked_at(investigation, entries)
-        judged.status[group[cleared]] = Status.RIGHT.rank
-        judged.error[group[cleared]] = bar[cleared]
-        if problem.coarsest_eps <= HALF_OR_LESS:  # the ladder of single precision is to be believed
-            continue
-        doubtful = group[blind & (judged.status[group] == Status.WRONG.rank)]
-        judged.status[doubtful], judged.error[doubtful] = Status.INCONCLUSIVE.rank, np.inf
+        found = _looked_at(investigation, _entries(judged, group, largest[group]))
+        cleared = group[found.cleared]
+        judged.status[cleared], judged.error[cleared] = Status.RIGHT.rank, found.bar[found.cleared]
+        believed, looked_at[group] = believed and not wrong[cleared].any(), True
+        if not believed:
+            _doubt(judged, group[found.blind])
+    if not believed and not (judged.status[looked_at] == Status.WRONG.rank).any():
+        _doubt(judged, which)
+
+
+def _entries(judged: Judged, which: Indices, largest: Vector) -> _Entries:
+    suspects = judged.suspects
+    with np.errstate(invalid="ignore"):
+        off = np.abs(suspects.analytic[which] - suspects.numeric[which])
+    off[judged.status[which] != Status.WRONG.rank] = np.inf
+    return _Entries(suspects.rows[which], suspects.columns[which], suspects.tolerance[which], largest, off)
+
+
+def _is_claimed_beside(stencil: Stencil, judged: Judged, which: int) -> bool:
+    """Whether about the same is claimed of an entry right beside the point.
+
+    If not, the claim is one for a kink at the point itself, which is nothing special in the middle of a segment.
+    """
+    suspects, point = judged.suspects, stencil.problem.point
+    row, column, claim = suspects.rows[which], suspects.columns[which], suspects.analytic[which]
+    cotangent = np.zeros(stencil.problem.outputs.size)
+    cotangent[row] = 1.0
+    for sign in (-1.0, 1.0):
+        beside = point.copy()
+        beside[column] += sign * _BESIDE * stencil.problem.coarsest_eps * max(abs(point[column]), stencil.scale[column])
+        if abs(vjp_at(stencil.investigation, beside, cotangent)[column] - claim) <= _ALIKE * abs(claim):
+            return True
+    return False
+
+
+def _doubt(judged: Judged, which: Indices) -> None:
+    """Those of some that were WRONG are INCONCLUSIVE."""
+    doubtful = which[judged.status[which] == Status.WRONG.rank]
+    judged.status[doubtful], judged.error[doubtful] = Status.INCONCLUSIVE.rank, np.inf
 
 
 def disputed(stencil: Stencil) -> Judged | None:
@@ -103,15 +170,15 @@ def disputed(stencil: Stencil) -> Judged | None:
         return None
     analytic = rows[outputs, columns]
     tolerance = default_rtol(np.full(len(columns), problem.coarsest_eps)) * np.abs(analytic)
-    entries = _Entries(outputs, columns, tolerance, np.abs(analytic))
-    cleared, blind, bar, numeric = _looked_at(investigation, entries)
-    wrong = ~(cleared | blind)
+    entries = _Entries(outputs, columns, tolerance, np.abs(analytic), np.full(len(columns), np.inf))
+    found = _looked_at(investigation, entries)
+    wrong, bar, numeric = ~(found.cleared | found.blind), found.bar, found.slope
     if not wrong.any():
         return None
     with np.errstate(all="ignore"):
         excess = np.abs(analytic - numeric) / (bar + tolerance)
-    found = Suspects(outputs, columns, analytic, numeric, tolerance, excess).take(np.flatnonzero(wrong))
-    return Judged(Mode.REVERSE, found, bar[wrong], np.full(len(found), Status.WRONG.rank))
+    suspects = Suspects(outputs, columns, analytic, numeric, tolerance, excess).take(np.flatnonzero(wrong))
+    return Judged(Mode.REVERSE, suspects, bar[wrong], np.full(len(suspects), Status.WRONG.rank))
 
 
 def _groups(investigation: Investigation, judged: Judged, which: Indices) -> list[Indices]:
@@ -131,38 +198,54 @@ def _groups(investigation: Investigation, judged: Judged, which: Indices) -> lis
     return [group for group in (together, *alone[:, None]) if len(group)]
 
 
-def _looked_at(investigation: Investigation, entries: _Entries) -> tuple[Flags, Flags, Vector, Vector]:
-    """Which entries segments clear, of which no segment tells anything; the error bar and slope of the sharpest."""
-    problem = investigation.problem
-    own = np.abs(problem.point[entries.columns])
-    scale = np.maximum(investigation.scale, problem.inputs.typical(problem.point, least=1.0))[entries.columns]
-    holds, breaks = np.zeros(len(own), dtype=np.bool_), np.zeros(len(own), dtype=np.bool_)
-    sharpest, slope = np.full(len(own), np.inf), np.full(len(own), np.nan)
-    near = (np.where(own > 0.0, part * own, scale) for part in _OWN)
-    for half in (*near, *(length * scale for length in _LENGTHS)):
-        residual, bar, size, mean = _along(investigation, entries, half)
+def _looked_at(investigation: Investigation, entries: _Entries) -> _LookedAt:
+    """Segments of one length after the other, until each entry is clear or the next length is no sharper.
+
+    In single precision a ladder is sharp where the function is smooth: what it calls wrong is cleared by a segment that
+    would have noticed as much, or on which the function is not smooth.
+    """
+    count = len(entries.rows)
+    holds, done, broken = np.zeros(count, dtype=np.bool_), np.zeros(count, dtype=np.bool_), np.zeros(count)
+    sharpest, slope = np.full(count, np.inf), np.full(count, np.nan)
+    for half in _halves(investigation, entries.columns):
+        made = _along(investigation, entries, half)
         with np.errstate(invalid="ignore"):
-            allowed = bar + np.nan_to_num(entries.tolerance)
-            large = np.fmax(size, entries.largest)
-            tells = (bar <= WIDEST_BAR * large) & (allowed <= _NOTICED * large)
-            close = np.abs(residual) <= allowed
-            holds |= tells & close
-            breaks |= tells & ~close
-            sharper = tells & (bar < sharpest)
-            sharpest, slope = np.where(sharper, bar, sharpest), np.where(sharper, mean, slope)
-        if (holds | breaks).all():
+            allowed = made.bar + np.nan_to_num(entries.tolerance)
+            large = np.fmax(made.size, entries.largest)
+            sharp = allowed <= entries.off
+            tells = (made.bar <= WIDEST_BAR * large) & (allowed <= _NOTICED * large) & (sharp | made.rough)
+            off = np.abs(made.residual)
+            holds |= tells & (off <= allowed)
+            broken += np.where(
+                tells & (off > np.where(made.rough, _SURELY, 1.0) * allowed), np.where(made.rough, 1, _TWICE), 0
+            )
+            done |= (broken >= _TWICE) | (tells & (broken == 0) & (sharp | (made.bar >= sharpest)))
+            sharper = tells & (made.bar < sharpest)
+            sharpest, slope = np.where(sharper, made.bar, sharpest), np.where(sharper, made.slope, slope)
+        if done.all():
             break
-    return holds & ~breaks, ~(holds | breaks), sharpest, slope
+    breaks = broken >= _TWICE
+    return _LookedAt(holds & ~breaks, ~(holds | breaks), sharpest, slope)
 
 
-def _along(investigation: Investigation, entries: _Entries, half: Vector) -> tuple[Vector, Vector, Vector, Vector]:
-    """Per unit of the segments' length: what is left of each entry's change, its error bar, its size, the change."""
+def _halves(investigation: Investigation, columns: Indices) -> Iterator[Vector]:
+    """Half the segments along some coordinates, of one length after the other."""
+    problem = investigation.problem
+    if problem.coarsest_eps <= HALF_OR_LESS:
+        yield from (length * investigation.scale[columns] for length in _SHORT)
+    own = np.abs(problem.point[columns])
+    scale = np.maximum(investigation.scale, problem.inputs.typical(problem.point, least=1.0))[columns]
+    yield from (np.where(own > 0.0, part * own, scale) for part in _OWN)
+    yield from (length * scale for length in _LENGTHS)
+
+
+def _along(investigation: Investigation, entries: _Entries, half: Vector) -> _Balances:
     problem, nothing = investigation.problem, np.full(len(half), np.nan)
     direction = np.zeros(problem.inputs.size)
     direction[entries.columns] = half
     segment = lay(investigation, direction, 1.0)
     if segment is None:
-        return nothing, nothing, nothing, nothing
+        return _Balances(nothing, nothing, nothing, nothing, np.zeros(len(half), dtype=np.bool_))
     change, value = segment.change[entries.rows], problem.value[entries.rows]
     cotangent = np.zeros(problem.outputs.size)
     cotangent[entries.rows] = 1.0
@@ -174,12 +257,16 @@ def _along(investigation: Investigation, entries: _Entries, half: Vector) -> tup
             total += weight * (gradient * segment.half)[entries.columns]
         claimed.append(total)
     with np.errstate(all="ignore"):
-        unsettled = BEYOND * np.fmax(np.abs(claimed[-1] - claimed[-2]), np.abs(claimed[-2] - claimed[-3]) / _FASTER)
+        first, second = np.abs(claimed[-2] - claimed[-3]), np.abs(claimed[-1] - claimed[-2])
+        # across kinks each cut takes it to half only, and may change little by chance
+        falls = np.where(second <= first / _FASTER, _FASTER, 2.0)
+        unsettled = BEYOND * np.fmax(second, first / falls)
         size = np.fmax(np.abs(change), np.abs(claimed[-1]))
         round_off = 2.0 * EVALUATION_ROUND_OFF * (np.abs(value) + np.abs(change)) + ENTRY_ROUND_OFF * size
         width = 2.0 * np.abs(segment.half[entries.columns])
+        rough = unsettled > problem.coarsest_eps * round_off
         bar = problem.coarsest_eps * round_off + unsettled
         if problem.noise is not None:  # of steps, which are as wide elsewhere and for other elements
             bar = unsettled + 2.0 * float(problem.noise[entries.rows].max())
         bar = np.where(change == 0.0, np.fmax(bar, segment.error[entries.rows]), bar)
-        return (change - claimed[-1]) / width, bar / width, size / width, change / width
+        return _Balances((change - claimed[-1]) / width, bar / width, size / width, change / width, rough)

@@ -26,6 +26,8 @@ from gradproof.results.finding import Finding
 
 # A common factor is wrong if it is off by more than so many times what a single entry may be.
 _SEVERAL = 2.0
+# The part of a gradient that is most of it.
+_MOST = 0.5
 # Inputs that are looked at each by itself; what further ones do is not seen.
 _EACH = 64
 
@@ -154,7 +156,7 @@ def _is_affordable(investigation: Investigation, options: Options) -> bool:
 
 
 class _Entries:
-    """Every entry by itself, and what that showed: an input is seen if its largest entry is well above round-off."""
+    """Every entry by itself, and what that showed: an input is seen if most of its gradient is well above round-off."""
 
     def __init__(self, investigation: Investigation, options: Options, compared: Compare) -> None:
         asked = replace(options, strategy=Strategy.ENTRIES, modes=(Mode.REVERSE,), certify=True)
@@ -165,8 +167,10 @@ class _Entries:
         if rows is not None:
             with np.errstate(all="ignore"):
                 clear = np.abs(rows) / np.multiply.outer(stencil.noise, stencil.unresolvable)
-            blocks = investigation.problem.inputs.blocks
-            self._seen = {block.start for block in blocks if WIDEST_BAR * clear[:, block.slice].max(initial=0.0) > 1.0}
+            size = np.where(np.isfinite(rows), np.abs(rows), 0.0)
+            visible = np.where(WIDEST_BAR * clear > 1.0, size, 0.0)
+            blocks = [block.slice for block in investigation.problem.inputs.blocks]
+            self._seen = {run.start for run in blocks if visible[:, run].sum() > _MOST * size[:, run].sum()}
 
     def without(self, blind: list[Block]) -> list[Block]:
         """Those of some inputs that are not seen by that either; none, where findings say so of their entries."""

@@ -101,8 +101,9 @@ def _in_low_precision(investigation: Investigation, options: Options) -> Iterato
 
 
 def _is_unexplained(finding: Finding) -> bool:
-    """Whether something accuses, and all that it leads to is right."""
-    return finding.status is Status.INCONCLUSIVE and not finding.entries and not finding.kind
+    """Whether something accuses, and all that it leads to is right, or cannot be judged by short steps at all."""
+    unsettled = all(math.isinf(entry.error) for entry in finding.entries)
+    return finding.status is Status.INCONCLUSIVE and unsettled and not finding.kind
 
 
 def _compared(investigation: Investigation, options: Options) -> Iterator[Finding | Seen | Pause]:
