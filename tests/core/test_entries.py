@@ -250,11 +250,14 @@ def test_an_element_far_smaller_than_the_others_gets_steps_of_its_own_size(power
         assert wrong.status[0] == Status.WRONG.rank
 
 
-@pytest.mark.parametrize("factor", [1.0, 1.1])
-def test_what_steps_of_its_own_size_cannot_see_is_not_called_wrong(factor: float) -> None:
+@pytest.mark.parametrize(("factor", "status"), [(1.0, Status.RIGHT), (1.05, Status.RIGHT), (2.0, Status.WRONG)])
+def test_what_steps_of_its_own_size_cannot_see_is_judged_by_short_ones_with_their_error_bar(
+    factor: float, status: Status
+) -> None:
     x = np.array([1e-9, 1.0, 0.5])
     slopes = factor * 1.5 * np.sqrt(x)
     slopes[1:] /= factor
     case = investigation(lambda x: np.abs(x) ** 1.5 + 1.0, x, np.diag(slopes))
     (found,) = every_entry(case, Options(), (Mode.REVERSE,)).judged
-    assert found.status.max() == Status.INCONCLUSIVE.rank
+    assert found.status.max() == status.rank
+    assert abs(found.suspects.numeric[0] - 1.5 * np.sqrt(1e-9)) <= found.error[0]

@@ -1,4 +1,4 @@
-"""Directions whose steps are exact: what is added to a point can be stored."""
+"""Directions that surveys go along: their steps are exact, what is added to a point can be stored."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gradproof.core.norm import PART, parts
 from gradproof.core.precision import DOUBLE
 from gradproof.core.problem import Problem
 from gradproof.core.space import alike
-from gradproof.core.types import Vector
+from gradproof.core.types import Flags, Vector
 
 # The finest rung of a survey in double precision: fine enough to step over few of a hundred thousand kinks.
 _FINEST = 35
@@ -56,3 +56,9 @@ def _quanta(eps: Vector) -> Vector:
 def _quantum(eps: float) -> float:
     """The same for one spacing: a direction is that many of its smallest steps long."""
     return eps * 2.0 ** (max(rungs(eps)[-1], _FINEST if eps <= DOUBLE else 0) + 1)
+
+
+def on_kinks(point: Vector) -> Flags:
+    """The coordinates that may sit on a kink: exact zeros and ties."""
+    _, which, counts = np.unique(point, return_inverse=True, return_counts=True)
+    return (point == 0) | (counts[which] > 1)

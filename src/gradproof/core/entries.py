@@ -22,7 +22,7 @@ from gradproof.core.ladder import rungs
 from gradproof.core.options import Options
 from gradproof.core.probe import Survey, draw_direction
 from gradproof.core.problem import Mode, Problem
-from gradproof.core.screened import Repeated, can_confirm
+from gradproof.core.screened import Repeated, can_confirm, differs
 from gradproof.core.seen import Seen
 from gradproof.core.segments import clear, disputed
 from gradproof.core.status import Status
@@ -30,7 +30,7 @@ from gradproof.core.stencil import Stencil
 from gradproof.core.suspects import Judged, Suspects
 from gradproof.core.together import Claim, joined, judge_many
 from gradproof.core.tolerances import Tolerances
-from gradproof.core.types import Matrix
+from gradproof.core.types import Indices, Matrix
 
 # Bytes of one block of rows, and the fewest rows that make a batch worth starting.
 _CACHE, _LEAST_ROWS = 2**20, 64
@@ -88,7 +88,8 @@ def every_entry(
     found: dict[Mode, list[Suspects]] = {mode: [] for mode in modes}
     height, length = _height(problem, options, keeps_tiles=tolerances.needs_largest), length_of(problem, options)
     investigation.cost.expect(_calls(problem, height, modes))
-    whole, survey = slice(0, problem.outputs.size), known.survey
+    whole = slice(0, problem.outputs.size)
+    survey = _surveyed(stencil) if known.survey is None and options.certify else known.survey
     run = whole if known.outputs is None or tolerances.needs_largest else known.outputs
     kept: list[_Tile] = []
     is_kept = problem.inputs.size * problem.outputs.size <= KEPT and run == whole
@@ -106,9 +107,10 @@ def every_entry(
                 if not (tile.settled and mode is Mode.REVERSE):
                     found[mode] += _screen(stencil, tolerances, tile, analytic)
                 found[mode] += _straddled(stencil, tolerances, tile, analytic)
-    suspects = {mode: _joined(parts, stencil) for mode, parts in found.items() if parts}
+                if survey is not None:
+                    found[mode] += _reached_over(stencil, tolerances, survey, tile, analytic)
+    suspects = {mode: Suspects.join(parts).unique() for mode, parts in found.items() if parts}
     numeric = _whole(problem, kept) if suspects and is_kept else None
-    survey = _surveyed(stencil) if survey is None and options.certify else survey
     judged = [_judged(stencil, tolerances, mode, each, numeric) for mode, each in suspects.items()]
     if Mode.REVERSE in modes and (slopes := disputed(stencil)) is not None:
         judged.append(slopes)
@@ -236,12 +238,6 @@ def _calls(problem: Problem, height: int, modes: tuple[Mode, ...]) -> int:
     return -(-outputs // height) * 2 * inputs + reverse + forward
 
 
-def _joined(found: list[Suspects], stencil: Stencil) -> Suspects:
-    """All suspects, each once: those along tiny coordinates may have been found twice."""
-    joined = Suspects.join(found)
-    return joined.unique() if stencil.tiny.any() else joined
-
-
 def _straddled(stencil: Stencil, tolerances: Tolerances, tile: _Tile, analytic: Matrix) -> list[Suspects]:
     """Entries that do not agree with a step of the coordinate's own size, where the screening step is far longer."""
     is_tiny = stencil.tiny[tile.columns]
@@ -266,6 +262,25 @@ def _straddled(stencil: Stencil, tolerances: Tolerances, tile: _Tile, analytic: 
         excess,
     )
     return [suspects] if len(suspects) else []
+
+
+def _reached_over(
+    stencil: Stencil, tolerances: Tolerances, survey: Survey, tile: _Tile, analytic: Matrix
+) -> list[Suspects]:
+    """Entries of which a far finer step to one side says something else, where the survey has come upon kinks.
+
+    The mean of the two sides is no derivative beside a kink, though a step that reaches over it agrees.
+    """
+    outputs = tile.rows.start + np.flatnonzero(survey.reaches_over[tile.rows])
+    if not len(outputs) or stencil.fixed:
+        return []
+    columns: Indices = np.arange(tile.columns.start, tile.columns.stop, dtype=np.intp)
+    at_row, at_column = np.nonzero(differs(stencil, tile.numeric[outputs - tile.rows.start], columns, outputs))
+    rows, columns, where = outputs[at_row], columns[at_column], (outputs[at_row] - tile.rows.start, at_column)
+    with np.errstate(all="ignore"):
+        tolerance = tolerances.of(np.abs(tile.numeric[where]), rows, columns)
+        excess = np.nan_to_num(np.abs(analytic[where] - tile.numeric[where]) / tolerance, nan=np.inf)
+    return [Suspects(rows, columns, analytic[where], tile.numeric[where], tolerance, excess)] if len(rows) else []
 
 
 def suspects_of(stencil: Stencil, tolerances: Tolerances, numeric: Matrix, analytic: Matrix) -> Suspects | None:

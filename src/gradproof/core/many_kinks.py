@@ -10,10 +10,11 @@ from collections.abc import Callable
 
 import numpy as np
 
+from gradproof.core.directions import on_kinks
 from gradproof.core.judge import Judge
 from gradproof.core.ledger import Ledger
 from gradproof.core.precision import BEND
-from gradproof.core.probe import Accused, MiddleSurvey, SideSurvey, Survey, on_kinks
+from gradproof.core.probe import Accused, MiddleSurvey, SideSurvey, Survey
 from gradproof.core.problem import Mode
 from gradproof.core.status import Status
 from gradproof.core.suspects import Judged, Suspects

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from gradproof.core.directions import quantised
+from gradproof.core.directions import on_kinks, quantised
 from gradproof.core.investigation import ALL
 from gradproof.core.ladder import settle
 from gradproof.core.norm import norm, norm_of_products, parts, products
@@ -42,6 +42,10 @@ _STRAIGHT = 1e-7
 _TINY = float(np.finfo(np.float64).tiny)
 # The finest rung of an ordinary one.
 _ORDINARY = 26
+# Rungs of a survey before something is in doubt: their bars are wide where a kink lies between them.
+_RUNGS_AT_FIRST = 3
+# A bend that differs by more than this part from what a smooth function's would be has lost a kink, or part of one.
+_CROSSED = 0.5
 # From so many rungs and outputs on, quotients tell how noisy a function is.
 _RUNGS_TO_TELL, _MANY = 4, 256
 _NO_BEND: Vector = np.zeros(0)
@@ -62,12 +66,6 @@ def draw_direction(stencil: Stencil) -> Vector:
         return shared
     direction = investigation.draw(problem.inputs.size) * stencil.scale
     return quantised(direction, problem.point, stencil.eps, stencil.only_eps)
-
-
-def on_kinks(point: Vector) -> Flags:
-    """The coordinates that may sit on a kink: exact zeros and ties."""
-    _, which, counts = np.unique(point, return_inverse=True, return_counts=True)
-    return (point == 0) | (counts[which] > 1)
 
 
 @dataclass(slots=True)
@@ -128,13 +126,23 @@ class Survey:
 
     def between_sides(self) -> Vector:
         """How far apart the two sides of a kink may be along each coordinate alone, as far as the bend tells."""
-        apart = np.zeros(len(self.direction))
-        if self.bent.any():
+        apart, reaching = np.zeros(len(self.direction)), self.reaches_over
+        if reaching.any():
             where = on_kinks(self.stencil.problem.point) & (self.direction != 0)
-            where = where if where.any() else self.direction != 0
-            bend = np.abs(self._bends[-1][self.bent])
+            where = where if where.any() and not (reaching & ~self.bent).any() else self.direction != 0
+            bend = self._bend[reaching]
             apart[where] = np.nanmax(bend, initial=0.0) / np.abs(self.direction[where])
         return apart
+
+    @property
+    def _bend(self) -> Vector:
+        """How far apart the two sides of each output are, on either of the finest two rungs."""
+        return np.fmax(np.abs(self._bends[-2]), np.abs(self._bends[-1]))
+
+    @property
+    def reaches_over(self) -> Flags:
+        """Outputs with a kink or a jump at the point, or so near to it that one of the finest two steps reaches it."""
+        return self.bent | self._are_crossed(slice(0, len(self.bent)))
 
     @property
     def curvature(self) -> Vector:
@@ -145,13 +153,16 @@ class Survey:
         """Write into the ledger what a question that did not accuse has shown.
 
         A lone error d of output j and input i moves the residual by |v_j d u_i|, which is then at most the threshold
-        and what was seen of the residual.
+        and what was seen of the residual. Of an output that bends, the derivative is that of either side, or between.
         """
         residual = made.threshold + abs(made.residual)
         self.hides = self.hides if self.hides.flags.writeable else self.hides.copy()
         for part in parts(len(self.hides)):
             hidden = np.abs(made.cotangent[part])
-            np.fmin(self.hides[part], np.divide(residual, hidden, out=hidden), out=self.hides[part])
+            np.divide(residual, hidden, out=hidden)
+            if self.asked_bent:
+                hidden += np.where(self.bent[part], self._bend[part], 0.0)
+            np.fmin(self.hides[part], hidden, out=self.hides[part])
 
     def verify(self, output: int, hides: float) -> None:
         """Write that the row of an output was found to be right, with what could hide in it."""
@@ -168,7 +179,8 @@ class Survey:
             self._quotients.insert(at, quotient)
             self._bends.insert(at, bend)
         self._blur = self._find_blur()
-        self._bends[:-2] = [_NO_BEND] * len(self._bends[:-2])  # only the finest two tell
+        told = 2 if len(self._rungs) <= _RUNGS_AT_FIRST else 3
+        self._bends[:-told] = [_NO_BEND] * len(self._bends[:-told])  # only the finest tell
         size = len(self._quotients[0])
         self.value, self.error, self.bent = np.empty(size), np.empty(size), np.empty(size, dtype=np.bool_)
         for part in parts(size):
@@ -178,6 +190,8 @@ class Survey:
             self.value, self.error = np.where(chosen, self.value, value), np.where(chosen, self.error, error)
         for part in parts(size):
             self.bent[part] = self._find_bends(part)
+            if len(self._rungs) > _RUNGS_AT_FIRST:
+                self._believe_the_finest(part, True if only is None else only[part])
 
     def climb_unless_noisy(self, exponents: Sequence[int], most: int) -> bool:
         """Take more rungs, unless so many outputs seem to be on a kink by them: that is noise. Whether they stay."""
@@ -256,8 +270,36 @@ class Survey:
     def _find_bends(self, part: slice) -> Flags:
         """Outputs on a kink or a jump along this direction: the two sides do not flatten out as the step shrinks."""
         coarse, fine = np.abs(self._bends[-2][part]), np.abs(self._bends[-1][part])
-        floor = BEND_ALONG * self.noise(part) * 2.0 ** self._rungs[-1]
+        floor = BEND_ALONG * self._noise_of_finest(part)
         return (fine > 0.5 * coarse) & (fine > floor + _STRAIGHT * np.abs(self.value[part]))
+
+    def _are_crossed(self, part: slice) -> Flags:
+        """Outputs with a kink between the finest two steps, or so near that the finest is not much longer.
+
+        There the bend does not fall in proportion to the step, as it does where a function is smooth.
+        """
+        coarse, fine = np.abs(self._bends[-2][part]), np.abs(self._bends[-1][part])
+        noise = BEND_ALONG * self._noise_of_finest(part)
+        smooth = coarse * 2.0 ** (self._rungs[-2] - self._rungs[-1])
+        unlike = np.abs(fine - smooth) > _CROSSED * smooth + noise
+        if len(self._bends) > 2 and len(self._bends[-3]):
+            unlike |= coarse > 0.5 * np.abs(self._bends[-3][part])
+        return unlike & ~self.bent[part] & (coarse > noise + _STRAIGHT * np.abs(self.value[part]))
+
+    def _believe_the_finest(self, part: slice, chosen: Flags | bool) -> None:
+        """Take the finest quotient alone for the value of outputs with a kink between the steps, and that not far.
+
+        Longer steps agree among themselves on the mean of the two sides, or on part of it, and a single finer one does
+        not clearly contradict them.
+        """
+        crossed = self._are_crossed(part) & chosen
+        if crossed.any():
+            bar = np.abs(self._bends[-2][part]) + self._noise_of_finest(part)
+            self.value[part] = np.where(crossed, self._quotients[-1][part], self.value[part])
+            self.error[part] = np.where(crossed, bar, self.error[part])
+
+    def _noise_of_finest(self, part: slice) -> Vector:
+        return self.noise(part) * 2.0 ** self._rungs[-1]
 
 
 @dataclass(slots=True)

@@ -29,6 +29,8 @@ _UNEVEN = (1.0, 1.1875, 0.875, 1.125, 0.9375, 1.25, 0.8125, 1.0625)
 _SIZES = tuple(2.0**-rung * uneven for rung, uneven in zip(_RUNGS, _UNEVEN, strict=True))
 # Between neighbouring rungs, what stays the same does so within this factor; what shrinks does so by this one at least.
 _SAME, _SHRINKS = 1.5, 0.5
+# A bend that grows by more than this from one rung to the next is noise, or a leap.
+_GROWS = 3.0
 # How many times its round-off a bend must be, on the finest rung that it is looked for on.
 _VISIBLE = 8.0
 # Rungs on which a kink or a jump has to show.
@@ -71,12 +73,23 @@ def can_look(stencil: Stencil) -> bool:
     return not stencil.fixed and problem.noise is None and float(stencil.eps.max(initial=DOUBLE)) <= DOUBLE
 
 
+def can_reach(stencil: Stencil, columns: Indices) -> Flags:
+    """Along which coordinates enough of the short steps are no longer than the coordinate itself, zeros apart.
+
+    Shorter coordinates have steps of their own size.
+    """
+    own = np.abs(stencil.problem.point[columns])
+    return (own == 0) | (own >= _SIZES[-_RUN - 1] * stencil.scale[columns])
+
+
 def look_finely(stencil: Stencil, column: int, outputs: Indices) -> FineLook:
     """The derivatives of some outputs along a coordinate by all short steps that round-off leaves."""
     slopes, floors = _sides(stencil, column, outputs, _SIZES)
     left, right = slopes
     central = (left + right) / 2.0
-    value, error = _settled(central, floors, order=2)
+    straddling = _straddling(right - left, 2.0 * floors)
+    near = np.where(straddling, np.nan, central)
+    value, error = _settled(near, floors, order=2)
     shape = _shapes(right - left, central, 2.0 * floors)
     # a function that does not move may be a staircase, unless what moved it before would be round-off now
     still = (slopes == 0).all(axis=0)
@@ -84,7 +97,7 @@ def look_finely(stencil: Stencil, column: int, outputs: Indices) -> FineLook:
     between_steps = stops.any(axis=0) | still[0]
     error[between_steps], shape[between_steps] = np.inf, Shape.UNCLEAR
     sides = [_settled(side, 2.0 * floors, order=1) for side in slopes]
-    first, bar = _settled(central[:_PLAIN], floors[:_PLAIN], order=2)
+    first, bar = _settled(near[:_PLAIN], floors[:_PLAIN], order=2)
     with np.errstate(invalid="ignore"):
         plain = _shapes((right - left)[:_PLAIN], central[:_PLAIN], 2.0 * floors[:_PLAIN]) == shape
         plain &= np.abs(first - value) <= bar + error
@@ -136,6 +149,19 @@ def _settled(values: Matrix, floors: Matrix, order: int) -> tuple[Vector, Vector
         beyond = np.where(apart > error[0] + BEND * floors, apart, 0.0)
         finer = beyond[-2:].min(axis=0)  # both of the finest say so
     return value[0], np.fmax(error[0], finer)
+
+
+def _straddling(bends: Matrix, floors: Matrix) -> Flags:
+    """Which rungs reach over a kink or a wave nearby: those down to the last whose bend is not that of a smooth one.
+
+    That of a smooth function falls with the step, and of noise it grows.
+    """
+    size, sizes = np.abs(bends), np.array(_SIZES[: len(bends)])
+    with np.errstate(invalid="ignore"):
+        stays = (size[1:] > APART * (sizes[1:] / sizes[:-1])[:, None] * size[:-1]) & (size[1:] <= _GROWS * size[:-1])
+        stays &= size[1:] > _VISIBLE * floors[1:]
+    down_to = np.logical_or.accumulate(stays[::-1])[::-1]
+    return np.concatenate([down_to[:1], down_to])
 
 
 def _shapes(bends: Matrix, central: Matrix, floors: Matrix) -> Indices:

@@ -95,9 +95,21 @@ class Repeated:
             apart = np.abs(slopes - first)
             error = apart + 2.0 * floor
             error[_are_unlike(error, floor, self.values[outputs])] = np.inf
-            error[apart > 8.0 * floor + _BENT * np.abs(first).max(initial=0.0)] = np.inf
+            error[_is_bend(apart, floor, first)] = np.inf
         spent = stencil.investigation.cost.evaluations - before
         return Estimate(first, _believed(stencil, columns, error), spent)
+
+
+def differs(stencil: Stencil, first: Matrix, columns: Indices, outputs: Indices) -> Flags:
+    """Of which entries, outputs by columns, a far finer step to one side says something else than the `first` did."""
+    slopes, step = stencil.finely(columns, FINE, outputs)
+    with np.errstate(all="ignore"):
+        return _is_bend(np.abs(slopes.T - first), np.multiply.outer(stencil.noise[outputs], 1.0 / step), first)
+
+
+def _is_bend(apart: Matrix, floor: Matrix, first: Matrix) -> Flags:
+    """Where two steps differ by more than round-off, and more than those of a smooth function do."""
+    return apart > 8.0 * floor + _BENT * np.abs(first).max(initial=0.0, where=np.isfinite(first))
 
 
 def _are_unlike(error: Matrix, floor: Matrix, rows: Matrix) -> Flags:

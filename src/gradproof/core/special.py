@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from gradproof.core.ladder import Estimate, contradicts
-from gradproof.core.resolution import FineLook, Shape, can_look, is_kink, look_finely
+from gradproof.core.resolution import FineLook, Shape, can_look, can_reach, is_kink, look_finely
 from gradproof.core.status import Status
 from gradproof.core.stencil import Stencil
 from gradproof.core.suspects import Judged, rank, subgradients
@@ -36,8 +36,8 @@ class Special:
 
         Returns those that are seen so: they lie at ordinary points.
         """
-        suspects, tiny = judged.suspects, self._stencil.tiny | self._stencil.buried
-        which = which[~tiny[suspects.columns[which]] & self._can_look]  # those have steps of their own size
+        suspects = judged.suspects
+        which = which[can_reach(self._stencil, suspects.columns[which]) & self._can_look]
         resolved, columns = np.zeros(len(which), dtype=np.bool_), suspects.columns[which]
         for column in np.unique(columns):
             if self._in_vain >= _IN_VAIN:

@@ -13,10 +13,11 @@ from collections.abc import Callable
 
 import numpy as np
 
+from gradproof.core.directions import on_kinks
 from gradproof.core.judge import Judge
 from gradproof.core.ledger import ProbeRungs
 from gradproof.core.precision import APART, DOUBLE, INNER_PRODUCT_ROUND_OFF
-from gradproof.core.probe import SideSurvey, draw_direction, on_kinks
+from gradproof.core.probe import SideSurvey, draw_direction
 from gradproof.core.problem import Mode
 from gradproof.core.status import Status
 from gradproof.core.stencil import Stencil
