@@ -192,6 +192,38 @@ def test_another_slope_of_a_staircase_is_wrong(name: str, slope: float, size: in
     assert check(stairs, between_stairs(size)).verdict is Verdict.FAIL
 
 
+FINE_STAIRS: dict[str, tuple[Callable[..., Any], float]] = {
+    "round(64 x) / 64": (lambda x: torch.round(64 * x) / 64, 2.0**-6),
+    "round(sin, decimals=6)": (lambda x: torch.round(x.sin(), decimals=6), 1e-6),
+    "round(sin, decimals=8)": (lambda x: torch.round(x.sin(), decimals=8), 1e-8),
+}
+
+
+@pytest.mark.parametrize("seed", [0, 1, 4])
+@pytest.mark.parametrize("name", FINE_STAIRS)
+def test_a_staircase_passes_with_a_note_of_the_reading_that_was_taken(name: str, seed: int) -> None:
+    stairs, width = FINE_STAIRS[name]
+    x = torch.randn(200, generator=torch.Generator().manual_seed(seed), dtype=torch.float64).requires_grad_()
+    slope = torch.cos if "sin" in name else torch.ones_like
+    steps = f"steps of about {width:.2g}"
+    behind = check(with_slope(stairs, slope), x, modes="reverse")
+    assert behind.verdict is Verdict.PASS, str(behind)
+    assert any(steps in note and "compared with the slope behind them" in note for note in behind.notes), behind.notes
+    between = check(with_slope(stairs, torch.zeros_like), x, modes="reverse")
+    assert between.verdict is Verdict.PASS, str(between)
+    assert any(steps in note and "derivative between them" in note for note in between.notes), between.notes
+    wrong = check(with_slope(stairs, lambda x: 2 * slope(x)), x, modes="reverse")
+    assert wrong.verdict is Verdict.FAIL
+
+
+@pytest.mark.parametrize("lost", [torch.sin, lambda x: x.sin() + 1e6, lambda x: x.float().double()])
+def test_zeros_of_what_is_not_made_of_steps_fail(lost: Callable[..., Any]) -> None:
+    x = torch.randn(200, generator=torch.Generator().manual_seed(1), dtype=torch.float64).requires_grad_()
+    report = check(with_slope(lost, torch.zeros_like), x, modes="reverse")
+    assert report.verdict is Verdict.FAIL
+    assert not any("staircase" in note for note in report.notes)
+
+
 @SPEEDS
 @pytest.mark.parametrize("size", [1, 4, 50])
 def test_wide_steps_are_flat(size: int, fast_mode: bool) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from gradproof.core.investigation import Investigation, basis
-from gradproof.core.precision import DOUBLE
+from gradproof.core.precision import CLEAR, DOUBLE
 from gradproof.core.problem import Mode
 from gradproof.core.space import Place
 from gradproof.core.stencil import Stencil
@@ -27,6 +27,8 @@ _ENTRIES, _LINES, _OF_LINE = 8, 7, 4
 _LESS = 0.25
 # A coarse step, relative to the one that screens: what the two differ by is the error bar.
 _COARSE = 4.0
+# Steps that one entry is looked at with, in the same units, until two of them agree: on a staircase short ones do not.
+_LONGER = (1.0, 16.0, 256.0)
 
 _Entry = tuple[int, int, float]
 """Output, input and what is claimed."""
@@ -62,14 +64,26 @@ def is_wrong_by_long_steps(
 
     Else shorter ones have seen no more of it than one step of a staircase.
     """
-    entry = _entry(investigation, mode, *place)
-    return not _agree(Stencil(investigation), [entry], np.array([_LESS * difference])).all()
+    stencil, entry, within = Stencil(investigation), _entry(investigation, mode, *place), _LESS * difference
+    for longer in _LONGER:
+        (fine,), (apart,), (floor,) = _slopes(stencil, [entry], longer)
+        if abs(entry[2] - fine) + apart + floor <= within:
+            return False
+        if apart <= max(CLEAR * within, floor) and fine != 0:
+            return True
+    return True
 
 
 def _agree(stencil: Stencil, entries: list[_Entry], within: Vector) -> Flags:
     """Which entries are seen to be right to within so much, by two steps each."""
+    fine, apart, floor = _slopes(stencil, entries)
+    return np.abs(np.array([entry[2] for entry in entries]) - fine) + apart + floor <= within
+
+
+def _slopes(stencil: Stencil, entries: list[_Entry], longer: float = 1.0) -> tuple[Vector, Vector, Vector]:
+    """Entries by one step each, how far a coarser one is from it, and its round-off."""
     rows, columns = (np.array([entry[k] for entry in entries]) for k in range(2))
-    claims, step, each = np.array([entry[2] for entry in entries]), stencil.step[columns], np.arange(len(entries))
+    step, each = longer * stencil.step[columns], np.arange(len(entries))
     points = np.tile(stencil.problem.point, (4, len(entries), 1))
     for point, size in zip(points, (1.0, -1.0, _COARSE, -_COARSE), strict=True):
         point[each, columns] += size * step
@@ -77,7 +91,7 @@ def _agree(stencil: Stencil, entries: list[_Entry], within: Vector) -> Flags:
     with np.errstate(all="ignore"):
         above, below, far, back = values[:, each, rows]
         fine, coarse = (above - below) / (2.0 * step), (far - back) / (2.0 * _COARSE * step)
-        return np.abs(claims - fine) + np.abs(fine - coarse) + stencil.noise[rows] / step <= within
+        return fine, np.abs(fine - coarse), stencil.noise[rows] / step
 
 
 def _entry(investigation: Investigation, mode: Mode, output: Place, input_: Place) -> _Entry:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -9,11 +11,13 @@ import numpy as np
 
 from gradproof.core.investigation import Investigation
 from gradproof.core.noise import is_made_of_steps, learn_noise
+from gradproof.core.norm import norm
 from gradproof.core.options import Options
-from gradproof.core.precision import BY_DESIGN, HALF_OR_LESS, NOISY_STRIDE
+from gradproof.core.precision import BY_DESIGN, DOUBLE, HALF_OR_LESS, NOISY_STRIDE
 from gradproof.core.problem import Mode, OutputChangedError
-from gradproof.core.seen import Seen
+from gradproof.core.seen import Note, Seen
 from gradproof.core.space import Block
+from gradproof.core.staircases import step_width
 from gradproof.core.status import Status
 from gradproof.properties.property import Compare, Pause
 from gradproof.results.finding import Finding
@@ -22,10 +26,15 @@ _BETWEEN_STEPS = (
     "\n  The function is a staircase with steps of {eps:.2g}, relative to its values, as rounding inside makes: zero, "
     "which is\n  claimed everywhere, is its derivative between the steps, but not the slope behind them."
 )
+_STAIRCASE = "{output} is a staircase with steps of about {width:.2g} as {input} moves: "
+_AS_ZERO = _STAIRCASE + "zero, which is claimed everywhere, was taken for the derivative between them"
+_AS_SLOPE = _STAIRCASE + "what is claimed was compared with the slope behind them, and not with zero between them"
 _SAY_WHICH = 'say precision="float64" if the steps are meant; else a gradient is lost, as behind a detached cast'
 
 
-def in_noise(investigation: Investigation, options: Options, compared: Compare) -> Iterator[Finding | Seen | Pause]:
+def in_noise(
+    investigation: Investigation, options: Options, compared: Compare
+) -> Iterator[Finding | Seen | Note | Pause]:
     """What the ordinary comparison finds, with the noise that is known.
 
     A gradient that is zero for all of an input is the derivative between two steps of a staircase too: whether there is
@@ -35,11 +44,38 @@ def in_noise(investigation: Investigation, options: Options, compared: Compare) 
         doubtful = False
         for found in compared(investigation, options):
             doubtful |= isinstance(found, Finding)
-            yield found
+            yield from _unless_made_of_steps(investigation, options, found)
         if options.precision is not None or doubtful or not _may_be_between_steps(investigation):
             return
-    for found in _in_noise(investigation, options, compared):
+    all_found = _in_noise(investigation, options, compared)
+    for found in all_found:
         yield from _between_steps(investigation, found)
+    if not any(isinstance(found, Finding) for found in all_found):
+        yield from _slopes_behind_steps(investigation)
+
+
+def _unless_made_of_steps(
+    investigation: Investigation, options: Options, found: Finding | Seen | Pause
+) -> Iterator[Finding | Seen | Note | Pause]:
+    """What was found; but nothing is wrong with zeros that are claimed of a function that is made of steps."""
+    if options.precision is None and isinstance(found, Finding) and found.mode is not None and found.entries:
+        output, input_ = found.entries[0].output.block, found.entries[0].input.block
+        if found.status is Status.WRONG and not any(entry.analytic for entry in found.entries):
+            width = step_width(investigation, output, input_)
+            if width is not None and _is_zero_in(investigation, found.mode, output, input_):
+                yield Note(_AS_ZERO.format(output=output.label, width=width, input=input_.label))
+                return
+    yield found
+
+
+def _slopes_behind_steps(investigation: Investigation) -> Iterator[Note]:
+    """Of each pair that is a staircase, and of which no zero is claimed, that its slope was compared."""
+    problem = investigation.problem
+    for output, input_ in itertools.product(problem.outputs.blocks, problem.inputs.blocks):
+        if output.eps > DOUBLE and input_.size and not _is_zero(investigation, input_):
+            width = step_width(investigation, output, input_)
+            if width is not None:
+                yield Note(_AS_SLOPE.format(output=output.label, width=width, input=input_.label))
 
 
 def _may_be_between_steps(investigation: Investigation) -> bool:
@@ -117,7 +153,7 @@ def _is_zero_in(investigation: Investigation, mode: Mode, output: Block, input_:
     return not investigation.vjp(cotangent)[input_.slice].any()
 
 
-def _between_steps(investigation: Investigation, found: Finding | Seen) -> Iterator[Finding | Seen]:
+def _between_steps(investigation: Investigation, found: Finding | Seen) -> Iterator[Finding | Seen | Note]:
     """What is said of a staircase whose derivative is claimed to be zero everywhere: that is true between its steps.
 
     So it passes if the function is made of steps, and cannot be judged if they look like those of a number format.
@@ -128,6 +164,12 @@ def _between_steps(investigation: Investigation, found: Finding | Seen) -> Itera
     output, input_ = found.entries[0].output.block, found.entries[0].input.block
     if not _is_zero_in(investigation, found.mode, output, input_):
         yield found
-    elif not is_made_of_steps(investigation.problem, output):
+        return
+    width = step_width(investigation, output, input_)
+    if width is None and is_made_of_steps(investigation.problem, output):
+        width = output.eps * norm(investigation.problem.value[output.slice]) / math.sqrt(output.size)
+    if width is not None:
+        yield Note(_AS_ZERO.format(output=output.label, width=width, input=input_.label))
+    else:
         text = _BETWEEN_STEPS.format(eps=output.eps)
         yield replace(found, status=Status.INCONCLUSIVE, headline=found.headline + text, hint=_SAY_WHICH)

@@ -1,0 +1,105 @@
+"""Functions that are made of steps, all of one width, as `round` makes: told from those of a number format.
+
+The numbers of a format lie closer together the smaller they are, and those of such a function do not. Whether there are
+steps at all shows at a step of the input that is so short that a smooth function would move by a few hundred times its
+round-off: a staircase does not move there, but for a few outputs.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from gradproof.core.investigation import Investigation
+from gradproof.core.precision import DOUBLE, EVALUATION_ROUND_OFF, NOISY_SHARE
+from gradproof.core.problem import OutputChangedError
+from gradproof.core.space import Block
+from gradproof.core.types import Flags, Vector
+
+# The rungs of steps of which one shows the slope behind stairs, where most outputs move; and how many times its
+# round-off a smooth function moves by at first.
+_LONG, _MOST, _MOVED = (12, 8, 4), 0.75, 2.0**8
+# Outputs are large from this part of the largest on, and small below that one; so many small ones must be there.
+_LARGE, _SMALL, _FEWEST = 0.5, 0.25, 3
+# How far a width may be from a power of ten or of two that is meant, and a number of steps from a whole one.
+_MEANT, _WHOLE = 1e-3, 1e-6
+
+
+def step_width(investigation: Investigation, output: Block, input_: Block) -> float | None:
+    """How wide the steps are that an output makes as an input moves, if all are of one width; None: they are not."""
+    along = _Along(investigation, output, input_)
+    first = along.first_changes()
+    if first is None:
+        return None
+    size = np.abs(along.value)
+    largest = float(size.max())
+    moved = first[(first > 0) & (size >= _LARGE * largest)]
+    if not len(moved):
+        return None
+    small = along.value[(size < _SMALL * largest) & (size > 0)]
+    widths = (width for width in _meant(float(moved.min())) if _are_whole(small, width))
+    return next(widths, None) if len(small) >= _FEWEST else None
+
+
+def _meant(width: float) -> list[float]:
+    """A measured width, and the powers of ten and two that it may be."""
+    powers = [base ** round(math.log(width, base)) for base in (10.0, 2.0)]
+    return [*(power for power in powers if abs(power - width) <= _MEANT * width), width]
+
+
+def _are_whole(values: Vector, width: float) -> bool:
+    """Whether most values are whole numbers of steps."""
+    steps = values / width
+    return float((np.abs(steps - np.rint(steps)) <= _WHOLE + 4.0 * DOUBLE * np.abs(steps)).mean()) >= NOISY_SHARE
+
+
+class _Along:
+    """One output as one input moves in a random direction."""
+
+    def __init__(self, investigation: Investigation, output: Block, input_: Block) -> None:
+        self._investigation, self._output = investigation, output
+        self.value = investigation.problem.value[output.slice]
+        size = investigation.problem.inputs.size
+        self._direction = np.zeros(size)
+        self._direction[input_.slice] = (investigation.draw(size) * investigation.scale)[input_.slice]
+
+    def first_changes(self) -> Vector | None:
+        """What each output changes by when it first moves, as steps get longer; None: it is no staircase."""
+        if self._investigation.problem.coarsest_eps > DOUBLE and self._investigation.problem.noise is None:
+            return None
+        changes = ((rung, self._changes(2.0**-rung)) for rung in _LONG)
+        long, slope = next(((rung, c) for rung, c in changes if c is not None and (c > 0).mean() >= _MOST), (0, None))
+        if slope is None:
+            return None
+        moving = slope > 0
+        noise = (
+            EVALUATION_ROUND_OFF
+            * DOUBLE
+            * self._investigation.problem.outputs.typical(self._investigation.problem.value)[self._output.slice]
+        )
+        rung = long - math.ceil(math.log2(_MOVED * float(np.median(noise[moving] / slope[moving]))))
+        first = self._changes(2.0**-rung) if rung > long else None
+        if first is None or float((first[moving] == 0).mean()) < NOISY_SHARE:
+            return None
+        return self._climbed(first, moving, rung)
+
+    def _climbed(self, first: Vector, moving: Flags, rung: int) -> Vector:
+        while rung > 0 and float((first[moving] > 0).mean()) < NOISY_SHARE:
+            rung -= 1
+            change = self._changes(2.0**-rung)
+            if change is None:
+                break
+            first = np.where(first > 0, first, change)
+        return first
+
+    def _changes(self, step: float) -> Vector | None:
+        """By how much the output changes; None where the function refuses the point, or gives what is no number."""
+        try:
+            there = self._investigation.evaluate(self._investigation.problem.point + step * self._direction)
+        except OutputChangedError:
+            raise
+        except Exception:  # outside of the domain
+            return None
+        change = np.abs(there[self._output.slice] - self.value)
+        return change if np.isfinite(change).all() else None
