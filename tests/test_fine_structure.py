@@ -75,6 +75,19 @@ def test_the_right_derivative_does_not_fail(name: str, n: int) -> None:
     assert not any(finding.status is Status.KINK for finding in report.findings)
 
 
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("n", [1, 5, 30])
+@pytest.mark.parametrize("k", [1e9, 3e9, 1e10, 1e11, 1e12])
+def test_waves_of_a_few_spacings_of_the_numbers(k: float, n: int, seed: int) -> None:
+    """The right derivative does not fail; one that is half too large is no pass."""
+    function, slope, make = wave(k)
+    x = make(n, seed).requires_grad_()
+    right = check(custom(function, lambda s, g: g * slope(s[0])), x, modes="reverse", properties="jacobian")
+    assert right.verdict is not Verdict.FAIL, str(right)
+    wrong = check(custom(function, lambda s, g: 1.5 * g * slope(s[0])), x, modes="reverse", properties="jacobian")
+    assert wrong.verdict is not Verdict.PASS, str(wrong)
+
+
 @pytest.mark.parametrize("summed", [False, True])
 @pytest.mark.parametrize("spoil", SPOILS)
 @pytest.mark.parametrize("name", FINE)

@@ -19,6 +19,7 @@ from gradproof.core.kinks import Kinks, disproved
 from gradproof.core.ladder import Estimate
 from gradproof.core.precision import CLEAR, DOUBLE, EVALUATION_ROUND_OFF, SHORTEST
 from gradproof.core.problem import Mode
+from gradproof.core.resolution import outruns
 from gradproof.core.screened import Look, can_confirm
 from gradproof.core.sides import COARSE, FINEST, from_both_sides
 from gradproof.core.special import Special, first_row
@@ -136,6 +137,7 @@ class Judge:
             sharp = judged.error <= CLEAR * np.abs(suspects.analytic - suspects.numeric)
         not_a_number = ~np.isfinite(suspects.analytic) & np.isfinite(suspects.numeric)
         wrong = (judged.status == Status.WRONG.rank) & (sharp | (not_a_number & np.isfinite(judged.error)))
+        wrong &= ~outruns(self._stencil, suspects, np.abs(suspects.numeric) + judged.error, wrong)
         if not wrong.any():
             return None
         judged.status[~wrong] = Status.RIGHT.rank  # nothing is known against these
@@ -172,6 +174,7 @@ class Judge:
             self._spare_flat(judged, which)
             doubtful = which[(status[which] > Status.KINK.rank) & ~np.isin(which, ordinary)]
             judged.sides.update(self._special.excuse_kinks(judged, self._look_closely(judged, doubtful)))
+            self._special.spare_waves(judged, which)
             done[which] = True
             wrong += int((status[which] == Status.WRONG.rank).sum())
             measured += len(batch)

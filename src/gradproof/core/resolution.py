@@ -20,6 +20,7 @@ import numpy as np
 from gradproof.core.ladder import Estimate, settle, stepped
 from gradproof.core.precision import APART, BEND, DOUBLE, EVALUATION_ROUND_OFF
 from gradproof.core.stencil import Stencil
+from gradproof.core.suspects import Suspects
 from gradproof.core.types import Flags, Indices, Matrix, Vector
 
 # Rungs of the look, coarse to fine; the finest steps are 128 spacings of the largest coordinate long.
@@ -33,6 +34,8 @@ _SAME, _SHRINKS = 1.5, 0.5
 _GROWS = 3.0
 # How many times its round-off a bend must be, on the finest rung that it is looked for on.
 _VISIBLE = 8.0
+# A claim of a slope that is steeper than all that steps see by this factor may be of waves that are shorter than these.
+_STEEPER = 2.0**8
 # Rungs on which a kink or a jump has to show.
 _RUN = 3
 # Rungs that are short enough for all but what may as well be noise: waves of a few thousand spacings of the numbers.
@@ -80,6 +83,27 @@ def can_reach(stencil: Stencil, columns: Indices) -> Flags:
     """
     own = np.abs(stencil.problem.point[columns])
     return (own == 0) | (own >= _SIZES[-_RUN - 1] * stencil.scale[columns])
+
+
+def outruns(stencil: Stencil, suspects: Suspects, steepest: Vector, which: Flags) -> Flags:
+    """For which of some suspects the function moves far more over the shortest step than a slope explains.
+
+    `steepest` is how large that may be, as longer steps say, which have then seen nothing of what the function does.
+    Only claims of far steeper slopes are looked at.
+    """
+    found = np.zeros(len(suspects), dtype=np.bool_)
+    with np.errstate(invalid="ignore"):
+        steep = which & (np.abs(suspects.analytic) > _STEEPER * steepest) & np.isfinite(suspects.analytic)
+    here = np.flatnonzero(steep)
+    if not can_look(stencil) or not len(here):
+        return found
+    for column in np.unique(suspects.columns[here]):
+        at = here[suspects.columns[here] == column]
+        rows, step = suspects.rows[at], _SIZES[-1] * stencil.scale[column]
+        values, _ = stencil.moved(np.full(2, column, dtype=np.intp), np.array([step, -step]), rows)
+        change = np.abs(values - stencil.problem.value[rows]).min(axis=0)
+        found[at] = change > _VISIBLE * (stencil.noise[rows] + steepest[at] * step)
+    return found
 
 
 def look_finely(stencil: Stencil, column: int, outputs: Indices) -> FineLook:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from gradproof.core.ladder import Estimate, contradicts
-from gradproof.core.resolution import FineLook, Shape, can_look, can_reach, is_kink, look_finely
+from gradproof.core.resolution import FineLook, Shape, can_look, can_reach, is_kink, look_finely, outruns
 from gradproof.core.status import Status
 from gradproof.core.stencil import Stencil
 from gradproof.core.suspects import Judged, rank, subgradients
@@ -56,6 +56,16 @@ class Special:
             resolved[at] = otherwise
             self._in_vain = 0 if smooth.any() else self._in_vain + 1
         return which[resolved]
+
+    def spare_waves(self, judged: Judged, which: Indices) -> None:
+        """Of what moves far more over the shortest step than its numerical derivative explains, nothing is WRONG."""
+        suspects, wrong = judged.suspects, np.zeros(len(judged.status), dtype=np.bool_)
+        wrong[which] = judged.status[which] == Status.WRONG.rank
+        steepest = np.abs(suspects.numeric) + judged.error
+        for k, (left, right) in judged.sides.items():
+            steepest[k] += max(abs(left), abs(right))
+        unclear = outruns(self._stencil, suspects, steepest, wrong)
+        judged.status[unclear], judged.error[unclear] = Status.INCONCLUSIVE.rank, np.inf
 
     def excuse_kinks(self, judged: Judged, which: Indices) -> dict[int, tuple[float, float]]:
         """At kinks and jumps, call those suspects KINK that are valid subgradients, and the others WRONG.

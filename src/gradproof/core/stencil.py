@@ -30,7 +30,15 @@ from gradproof.core.ladder import (
     settle,
     unsteady,
 )
-from gradproof.core.precision import BEND, DOUBLE, OWN_SIZE, ROUGH, SHORTEST, UNLIKE_ROUND_OFF
+from gradproof.core.precision import (
+    BEND,
+    DOUBLE,
+    EVALUATION_ROUND_OFF,
+    OWN_SIZE,
+    ROUGH,
+    SHORTEST,
+    UNLIKE_ROUND_OFF,
+)
 from gradproof.core.quotients import Quotients
 from gradproof.core.types import Flags, Indices, Matrix, Vector
 
@@ -262,4 +270,8 @@ class Stencil(Quotients):
             if climb.near:  # where nothing moved, the steps may be too short for the numbers inside the function
                 still = np.stack([np.outer(1.0 / np.abs(step), self.noise[outputs]) for step in steps])
                 floors = np.where((values == 0).all(axis=0), still, floors)
+            if climb.short:  # what a steep function makes of the round-off of its argument
+                argument = EVALUATION_ROUND_OFF * eps * np.abs(self.problem.point[index])[:, None]
+                steepest = np.max(np.abs(values), axis=0, initial=0.0, where=np.isfinite(values))
+                floors += np.stack([argument * steepest / step[:, None] for step in steps])
         return values, floors, sizes
