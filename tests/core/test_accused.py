@@ -14,10 +14,10 @@ from gradproof.core.entries import EveryEntry, Known
 from gradproof.core.investigation import Investigation
 from gradproof.core.ledger import ProbeRungs
 from gradproof.core.options import Options
-from gradproof.core.probe import Survey, draw_direction
 from gradproof.core.problem import Mode
 from gradproof.core.status import Status
 from gradproof.core.stencil import Stencil
+from gradproof.core.survey import Survey, draw_direction
 
 POINT = np.array([0.7, -1.1, 1.9, 0.4])
 WRONG, KINK = Status.WRONG.rank, Status.KINK.rank

@@ -12,10 +12,10 @@ from gradproof.core.ladder import rungs
 from gradproof.core.ledger import Ledger
 from gradproof.core.norm import PART
 from gradproof.core.options import Options, Strategy
-from gradproof.core.probe import draw_direction
 from gradproof.core.problem import Mode
 from gradproof.core.push import Push
 from gradproof.core.stencil import Stencil
+from gradproof.core.survey import draw_direction
 
 OPTIONS = Options(strategy=Strategy.PROBES, modes=(Mode.FORWARD,))
 

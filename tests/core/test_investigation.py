@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from gradproof.core.capabilities import Inspection, MemoryLayout, MemoryLayouts, MemoryWatch, Omission, Watched
 from gradproof.core.cost import BudgetExhausted, Cost
-from gradproof.core.investigation import Investigation, basis, random_probe
+from gradproof.core.draws import basis, random_probe
+from gradproof.core.investigation import Investigation
 from gradproof.core.problem import Problem
 from gradproof.core.space import vector_space
 

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gradproof.core.locate import halve, worst_columns
-from gradproof.core.probe import Survey, draw_direction
 from gradproof.core.stencil import Stencil
+from gradproof.core.survey import Survey, draw_direction
 from gradproof.core.types import Vector
 
 SIZES = [1, 2, 3, 7, 8, 100, 1000, 4097]

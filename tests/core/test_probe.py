@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from gradproof.core.investigation import Investigation
 from gradproof.core.ladder import rungs
-from gradproof.core.probe import Probe, Survey, aim, draw_direction, probe
+from gradproof.core.probe import Probe, aim, probe
 from gradproof.core.stencil import Stencil
+from gradproof.core.survey import Survey, draw_direction
 
 TWO, THREE = (14, 17), (11, 14, 17)
 

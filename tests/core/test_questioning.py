@@ -9,10 +9,10 @@ from array_problem import Part, findings, investigation
 from gradproof.core.hidden import hidden_outputs, unseen_blocks
 from gradproof.core.investigation import Investigation
 from gradproof.core.options import Options, Strategy
-from gradproof.core.probe import Survey
 from gradproof.core.probing import Prober
 from gradproof.core.problem import Mode
 from gradproof.core.status import Status
+from gradproof.core.survey import Survey
 from gradproof.properties.jacobian import jacobian
 
 SIZE, LARGE = 20, 2e6

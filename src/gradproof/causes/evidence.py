@@ -13,14 +13,15 @@ from collections.abc import Callable
 
 import numpy as np
 
-from gradproof.core.investigation import Investigation, basis
+from gradproof.core.draws import basis
+from gradproof.core.investigation import Investigation
 from gradproof.core.ladder import stepped
 from gradproof.core.norm import norm
 from gradproof.core.precision import CONFIDENCE, DOUBLE
-from gradproof.core.probe import Survey, draw_direction
 from gradproof.core.problem import Mode
 from gradproof.core.space import Block
 from gradproof.core.stencil import Stencil
+from gradproof.core.survey import Survey, draw_direction
 from gradproof.core.types import Flags, Indices, Matrix, Vector
 
 # How closely what a cause predicts must agree, relative to the size of the sum, and two measured numbers.

@@ -15,20 +15,22 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from gradproof.core.draws import basis
 from gradproof.core.entries import KEPT, EveryEntry, Known, length_of, seen_of, suspects_of
 from gradproof.core.failing import evaluations_left
-from gradproof.core.investigation import Investigation, basis
+from gradproof.core.investigation import Investigation
 from gradproof.core.jacobians import Screened
 from gradproof.core.judge import Judge
 from gradproof.core.options import Options
 from gradproof.core.precision import CLEAR
-from gradproof.core.probe import Probe, Survey
+from gradproof.core.probe import Probe
 from gradproof.core.problem import Mode
 from gradproof.core.screened import Surveyed, can_confirm, fine_rung
 from gradproof.core.seen import Seen
 from gradproof.core.sides import FINEST
 from gradproof.core.status import Status
 from gradproof.core.stencil import Stencil
+from gradproof.core.survey import Survey
 from gradproof.core.suspects import Judged, Suspects
 from gradproof.core.together import joined
 from gradproof.core.tolerances import Tolerances

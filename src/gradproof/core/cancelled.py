@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from gradproof.core.investigation import Investigation, random_probe
+from gradproof.core.draws import random_probe
+from gradproof.core.investigation import Investigation
 from gradproof.core.norm import norm
 from gradproof.core.precision import CLEAR, DERIVATIVE_ROUND_OFF, MEASURED_NOISE
 from gradproof.core.problem import OutputChangedError, Problem

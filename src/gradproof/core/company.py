@@ -12,7 +12,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from gradproof.core.investigation import Investigation, basis
+from gradproof.core.draws import basis
+from gradproof.core.investigation import Investigation
 from gradproof.core.precision import CLEAR, DOUBLE
 from gradproof.core.problem import Mode
 from gradproof.core.space import Place

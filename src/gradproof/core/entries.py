@@ -15,18 +15,19 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from gradproof.core.colours import confirmed
-from gradproof.core.investigation import Investigation, basis
+from gradproof.core.draws import basis
+from gradproof.core.investigation import Investigation
 from gradproof.core.jacobians import Screened
 from gradproof.core.judge import Judge
 from gradproof.core.ladder import rungs
 from gradproof.core.options import Options
-from gradproof.core.probe import Survey, draw_direction
 from gradproof.core.problem import Mode, Problem
 from gradproof.core.screened import Repeated, can_confirm, differs
 from gradproof.core.seen import Seen
 from gradproof.core.segments import clear, disputed
 from gradproof.core.status import Status
 from gradproof.core.stencil import Stencil
+from gradproof.core.survey import Survey, draw_direction
 from gradproof.core.suspects import Judged, Suspects
 from gradproof.core.together import Claim, joined, judge_many
 from gradproof.core.tolerances import Tolerances

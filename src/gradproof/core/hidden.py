@@ -7,13 +7,13 @@ import math
 import numpy as np
 
 from gradproof.core.agreement import largest_of, smallest_of
-from gradproof.core.investigation import random_probe
+from gradproof.core.draws import random_probe
 from gradproof.core.ledger import Ledger, are_same
 from gradproof.core.norm import norm, parts, products
 from gradproof.core.precision import MISS
-from gradproof.core.probe import Survey
 from gradproof.core.seen import Seen
 from gradproof.core.space import Block
+from gradproof.core.survey import Survey
 from gradproof.core.types import Vector
 from gradproof.core.weak import weak_elements
 

@@ -23,7 +23,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from gradproof.core.capabilities import Elsewhere
-from gradproof.core.investigation import Investigation, random_probe
+from gradproof.core.draws import random_probe
+from gradproof.core.investigation import Investigation
 from gradproof.core.norm import norm
 from gradproof.core.precision import CONFIDENCE, DOUBLE, EVALUATION_ROUND_OFF, HALF_OR_LESS
 from gradproof.core.problem import OutputChangedError

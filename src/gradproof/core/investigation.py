@@ -28,18 +28,15 @@ from gradproof.core.capabilities import (
 )
 from gradproof.core.cost import Cost
 from gradproof.core.directions import exact, is_long
-from gradproof.core.draws import basis as basis
-from gradproof.core.draws import random_probe as random_probe
+from gradproof.core.draws import basis, random_probe
 from gradproof.core.jacobians import Screened
 from gradproof.core.precision import NEARBY, reordered
 from gradproof.core.problem import Mode, Problem, given
-from gradproof.core.types import Indices, Matrix, Vector
+from gradproof.core.types import ALL, Indices, Matrix, Vector
 
 C = TypeVar("C")
 T = TypeVar("T")
 
-ALL = slice(None)
-"""Every coordinate."""
 _LONG = 2**18  # drawn vectors that are longer are not kept: they take memory
 _NOBODY: frozenset[int] = frozenset()
 _UNINSPECTED = Inspection(None, None)
@@ -96,10 +93,7 @@ class Investigation:
         return self._once[work]
 
     def take_as(self, problem: Problem, keep: tuple[Callable[..., Any], ...] = ()) -> None:
-        """Take the function to be computed in the precision of this Problem, which is the same otherwise.
-
-        What was asked `once` is asked again, apart from what is to be kept.
-        """
+        """Go on with the same Problem in another precision; what was asked `once` is asked again, but for `keep`."""
         self.problem = problem
         self._once = {work: self._once[work] for work in keep if work in self._once}
 

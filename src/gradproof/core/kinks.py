@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gradproof.core.investigation import random_probe
+from gradproof.core.draws import random_probe
 from gradproof.core.ladder import Estimate
 from gradproof.core.precision import APART
 from gradproof.core.stencil import Stencil

@@ -13,15 +13,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gradproof.core.investigation import Investigation, basis
+from gradproof.core.draws import basis
+from gradproof.core.investigation import Investigation
 from gradproof.core.ladder import rungs
 from gradproof.core.norm import norm, parts
 from gradproof.core.options import Options
 from gradproof.core.precision import CONFIDENCE, DERIVATIVE_ROUND_OFF, DOUBLE, UNSEEN_SHARE
-from gradproof.core.probe import Probe, Survey, draw_direction, probe
+from gradproof.core.probe import Probe, probe
 from gradproof.core.rows import SeenRow
 from gradproof.core.space import Block, alike, rms
 from gradproof.core.stencil import Stencil
+from gradproof.core.survey import Survey, draw_direction
 from gradproof.core.suspects import Judged
 from gradproof.core.tolerances import Tolerances
 from gradproof.core.types import Vector
@@ -178,8 +180,7 @@ class Ledger:
         made = probe(survey, cotangent, pullback)
         if made.accuses:
             return made
-        survey.enter(made)
-        survey.entered.append((made.threshold + abs(made.residual), pullback))
+        survey.enter(cotangent, made.threshold + abs(made.residual), pullback)
         return None
 
     # how much must be seen

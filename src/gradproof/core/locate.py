@@ -15,7 +15,7 @@ import numpy as np
 
 from gradproof.core.decoding import Answer, Decoder, Window
 from gradproof.core.precision import CONFIDENCE
-from gradproof.core.probe import Survey
+from gradproof.core.survey import Survey
 from gradproof.core.types import Vector
 
 # A difference on one side, which costs half, is taken where the residual is this many times its error bar.

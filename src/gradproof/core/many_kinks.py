@@ -14,9 +14,10 @@ from gradproof.core.directions import on_kinks
 from gradproof.core.judge import Judge
 from gradproof.core.ledger import Ledger
 from gradproof.core.precision import BEND
-from gradproof.core.probe import Accused, MiddleSurvey, SideSurvey, Survey
+from gradproof.core.probe import Accused
 from gradproof.core.problem import Mode
 from gradproof.core.status import Status
+from gradproof.core.survey import MiddleSurvey, SideSurvey, Survey
 from gradproof.core.suspects import Judged, Suspects
 from gradproof.core.types import Flags
 

@@ -27,7 +27,8 @@ import numpy as np
 
 from gradproof.core.cancelled import cancelled
 from gradproof.core.capabilities import Twin
-from gradproof.core.investigation import Investigation, random_probe
+from gradproof.core.draws import random_probe
+from gradproof.core.investigation import Investigation
 from gradproof.core.norm import norm, parts
 from gradproof.core.precision import (
     BY_DESIGN,

@@ -12,6 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from gradproof.core.accusation import UNFOUNDED, Accusation, Outcome
+from gradproof.core.draws import basis
 from gradproof.core.entries import Known, every_entry
 from gradproof.core.hidden import (
     BESIDE_OTHERS,
@@ -23,16 +24,17 @@ from gradproof.core.hidden import (
     sees_factor,
     unseen_blocks,
 )
-from gradproof.core.investigation import Investigation, basis
+from gradproof.core.investigation import Investigation
 from gradproof.core.ledger import Ledger
 from gradproof.core.options import Options
-from gradproof.core.probe import Accused, Survey
+from gradproof.core.probe import Accused
 from gradproof.core.problem import Mode
 from gradproof.core.pursuit import Pursuit
 from gradproof.core.push import Push
 from gradproof.core.questioning import Questioning
 from gradproof.core.space import Block
 from gradproof.core.status import Status
+from gradproof.core.survey import Survey
 from gradproof.core.weak import weak_elements
 
 # Inputs that are looked at alone, if a joint probe does not see them.

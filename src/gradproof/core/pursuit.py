@@ -25,12 +25,13 @@ from gradproof.core.locate import halve, worst_columns
 from gradproof.core.noise import known_inside
 from gradproof.core.norm import norm, products
 from gradproof.core.precision import CONFIDENCE, INNER_PRODUCT_ROUND_OFF
-from gradproof.core.probe import Accused, Probe, SideSurvey, Survey, probe
+from gradproof.core.probe import Accused, Probe, probe
 from gradproof.core.problem import Mode
 from gradproof.core.questioning import FEW_OF, FINEST, Questioning
 from gradproof.core.rounding import rounded_to
 from gradproof.core.segments import clear
 from gradproof.core.status import Status
+from gradproof.core.survey import SideSurvey, Survey
 from gradproof.core.suspects import Judged, Suspects
 from gradproof.core.types import Indices, Vector
 from gradproof.core.wide import widened

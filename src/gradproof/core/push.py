@@ -11,9 +11,9 @@ import numpy as np
 from gradproof.core.accusation import CLEARLY, Accusation, Outcome, unexplained
 from gradproof.core.accused import Against, accused_entries
 from gradproof.core.agreement import is_linear
+from gradproof.core.draws import basis
 from gradproof.core.entries import Known, every_entry
 from gradproof.core.hidden import excused, excused_beside, hidden_in
-from gradproof.core.investigation import ALL, basis
 from gradproof.core.judge import Judge
 from gradproof.core.ledger import Ledger
 from gradproof.core.locate import worst_columns
@@ -31,7 +31,7 @@ from gradproof.core.problem import Mode
 from gradproof.core.seen import Seen
 from gradproof.core.status import Status
 from gradproof.core.suspects import Judged, Suspects
-from gradproof.core.types import Flags, Indices, Vector
+from gradproof.core.types import ALL, Flags, Indices, Vector
 
 # What a sum of entries may have lost by chance of the largest among them, as a factor.
 _CANCELLED = 2.0

@@ -13,13 +13,14 @@ import numpy as np
 
 from gradproof.core.accusation import CLEARLY
 from gradproof.core.cost import BudgetExhausted
-from gradproof.core.investigation import basis
+from gradproof.core.draws import basis
 from gradproof.core.ledger import Ledger
 from gradproof.core.many_kinks import look_around, on_kinks_along
 from gradproof.core.precision import CONFIDENCE
-from gradproof.core.probe import Accused, Probe, Survey, aim, probe
+from gradproof.core.probe import Accused, Probe, aim, probe
 from gradproof.core.resolution import can_look
 from gradproof.core.rows import MOST_ENTRIES, Row, look_at, settled
+from gradproof.core.survey import Survey
 from gradproof.core.types import Flags, Indices, Vector
 
 # Questions asked along one survey at most, and outputs that get a vjp each.

@@ -10,14 +10,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gradproof.core.investigation import ALL, Investigation
+from gradproof.core.investigation import Investigation
 from gradproof.core.ladder import rungs, stepped
 from gradproof.core.norm import PART, parts
 from gradproof.core.precision import DOUBLE, EVALUATION_ROUND_OFF, HALF_OR_LESS, OWN_SIZE, SHORTEST, least_spacing
 from gradproof.core.problem import OutputChangedError, Problem
 from gradproof.core.space import alike
 from gradproof.core.stillness import stillness
-from gradproof.core.types import Flags, Indices, Matrix, Vector
+from gradproof.core.types import ALL, Flags, Indices, Matrix, Vector
 from gradproof.core.visited import FEW, Visited
 
 # Points of more coordinates than this are made one at a time: blocks of memory of one size leave no gaps.

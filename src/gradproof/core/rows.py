@@ -14,10 +14,10 @@ import numpy as np
 
 from gradproof.core.judge import Judge
 from gradproof.core.precision import CONFIDENCE
-from gradproof.core.probe import Survey
 from gradproof.core.problem import Mode
 from gradproof.core.status import Status
 from gradproof.core.stencil import Stencil
+from gradproof.core.survey import Survey
 from gradproof.core.suspects import Judged, Suspects
 from gradproof.core.tolerances import Tolerances
 from gradproof.core.types import Flags, Indices, Vector

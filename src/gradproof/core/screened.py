@@ -16,9 +16,9 @@ import numpy as np
 
 from gradproof.core.ladder import Estimate
 from gradproof.core.precision import CONFIDENCE, DOUBLE
-from gradproof.core.probe import Survey
 from gradproof.core.problem import Problem
 from gradproof.core.stencil import Stencil
+from gradproof.core.survey import Survey
 from gradproof.core.types import Flags, Indices, Matrix
 
 FINE = 25

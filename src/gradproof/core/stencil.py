@@ -15,7 +15,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from gradproof.core.investigation import ALL
 from gradproof.core.ladder import (
     Climb,
     Estimate,
@@ -40,7 +39,7 @@ from gradproof.core.precision import (
     UNLIKE_ROUND_OFF,
 )
 from gradproof.core.quotients import Quotients
-from gradproof.core.types import Flags, Indices, Matrix, Vector
+from gradproof.core.types import ALL, Flags, Indices, Matrix, Vector
 
 # A length is short if it is less than this part of the scale; a step should be this many numbers long.
 _SHORT, _FEW = 0.125, 16.0

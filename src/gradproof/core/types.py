@@ -16,3 +16,6 @@ Flags = npt.NDArray[np.bool_]
 
 Indices = npt.NDArray[np.intp]
 """Positions of coordinates."""
+
+ALL = slice(None)
+"""Every coordinate."""

@@ -22,7 +22,8 @@ import numpy as np
 
 from gradproof.core.agreement import smallest_of
 from gradproof.core.capabilities import Twin
-from gradproof.core.investigation import Investigation, random_probe
+from gradproof.core.draws import random_probe
+from gradproof.core.investigation import Investigation
 from gradproof.core.norm import norm, products
 from gradproof.core.options import Options
 from gradproof.core.precision import DOUBLE, ENTRY_ROUND_OFF, default_rtol, largest_number

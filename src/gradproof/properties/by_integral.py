@@ -9,8 +9,9 @@ from dataclasses import replace
 import numpy as np
 
 from gradproof.core.capabilities import Elsewhere
+from gradproof.core.draws import random_probe
 from gradproof.core.integral import Course, Outcome, follow, has_jumps, is_staircase
-from gradproof.core.investigation import Investigation, random_probe
+from gradproof.core.investigation import Investigation
 from gradproof.core.norm import norm
 from gradproof.core.options import Options, Strategy
 from gradproof.core.precision import DOUBLE, HALF_OR_LESS, MISS, UNSEEN_SHARE, WIDEST_BAR, default_rtol

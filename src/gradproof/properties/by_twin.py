@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from gradproof.core.investigation import Investigation, basis
+from gradproof.core.draws import basis
+from gradproof.core.investigation import Investigation
 from gradproof.core.noise import learn_cancelled
 from gradproof.core.norm import norm
 from gradproof.core.options import Options

@@ -12,7 +12,8 @@ import numpy as np
 
 from gradproof.core.agreement import close
 from gradproof.core.capabilities import Omission, Stateless
-from gradproof.core.investigation import Investigation, basis
+from gradproof.core.draws import basis
+from gradproof.core.investigation import Investigation
 from gradproof.core.options import Options
 from gradproof.core.problem import Apply, Mode, Problem
 from gradproof.core.space import Space

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from gradproof.core.capabilities import Pairing
-from gradproof.core.investigation import Investigation, random_probe
+from gradproof.core.draws import random_probe
+from gradproof.core.investigation import Investigation
 from gradproof.core.locate import halve
 from gradproof.core.options import Options
 from gradproof.core.precision import DERIVATIVE_ROUND_OFF, default_rtol

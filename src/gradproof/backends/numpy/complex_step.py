@@ -23,9 +23,9 @@ from gradproof.core.capabilities import Original, StandIn
 from gradproof.core.investigation import Investigation
 from gradproof.core.ladder import rungs
 from gradproof.core.precision import CLEAR, CONFIDENCE, SUM_ROUND_OFF
-from gradproof.core.probe import Survey, draw_direction
 from gradproof.core.problem import Problem
 from gradproof.core.stencil import Stencil
+from gradproof.core.survey import Survey, draw_direction
 from gradproof.core.types import Vector
 
 # The step is so small that its square is nothing beside 1, and so large that nothing underflows. The factors take

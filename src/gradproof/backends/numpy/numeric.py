@@ -11,9 +11,9 @@ from gradproof.backends.numpy.session import session
 from gradproof.core.capabilities import StandIn
 from gradproof.core.investigation import Investigation
 from gradproof.core.precision import default_rtol
-from gradproof.core.probe import Survey
 from gradproof.core.problem import Problem
 from gradproof.core.stencil import Stencil
+from gradproof.core.survey import Survey
 from gradproof.core.types import Matrix, Vector
 
 NUMERIC_GRADIENT = 2.0**-33

@@ -23,7 +23,7 @@ from gradproof.backends.torch.tensors.frames import Frame
 from gradproof.backends.torch.tensors.leaves import space_of
 from gradproof.backends.torch.words import TORCH, cotangent_of
 from gradproof.core.capabilities import MemoryLayout, MemoryWatch, Reference, Side, Watched
-from gradproof.core.investigation import random_probe
+from gradproof.core.draws import random_probe
 from gradproof.core.problem import NothingToCheckError, OutputChangedError, Problem
 from gradproof.core.types import Vector
 

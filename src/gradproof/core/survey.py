@@ -1,0 +1,314 @@
+"""Surveys: the numerical J u along one direction u, with an error bar for each output."""
+
+from __future__ import annotations
+
+import bisect
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from gradproof.core.directions import on_kinks, quantised
+from gradproof.core.ladder import settle
+from gradproof.core.norm import norm, parts
+from gradproof.core.precision import BEND_ALONG, DOUBLE, EVALUATION_ROUND_OFF, OWN_SIZE
+from gradproof.core.space import alike
+from gradproof.core.stencil import Stencil
+from gradproof.core.types import ALL, Flags, Vector
+
+# A second difference below this part of the derivative is no bend: extrapolation leaves as much.
+_STRAIGHT = 1e-7
+# The finest rung of an ordinary one.
+_ORDINARY = 26
+# Rungs of a survey before something is in doubt: their bars are wide where a kink lies between them.
+_RUNGS_AT_FIRST = 3
+# A bend that differs by more than this part from what a smooth function's would be has lost a kink, or part of one.
+_CROSSED = 0.5
+# From so many rungs and outputs on, quotients tell how noisy a function is.
+_RUNGS_TO_TELL, _MANY = 4, 256
+_NO_BEND: Vector = np.zeros(0)
+# How far the quotients of a jump are from growing as the steps shrink, at most: what the slope beside it adds.
+_LEAP = 0.25
+
+
+def draw_direction(stencil: Stencil) -> Vector:
+    """Random signs and magnitudes in units of each coordinate's scale, such that every step is exact."""
+    problem, investigation = stencil.problem, stencil.investigation
+    shared = investigation.direction if stencil.scale is investigation.scale else None
+    if shared is not None:
+        return shared
+    direction = investigation.draw(problem.inputs.size) * stencil.scale
+    return quantised(direction, problem.point, stencil.eps, stencil.only_eps)
+
+
+@dataclass(slots=True)
+class Survey:
+    """J u along one direction, by a ladder that grows as needed."""
+
+    stencil: Stencil
+    direction: Vector
+    order: int = 2
+    """The order of its difference quotients."""
+    _rungs: list[int] = field(default_factory=list[int])
+    _quotients: list[Vector] = field(default_factory=list[Vector])
+    _bends: list[Vector] = field(default_factory=list[Vector])
+    value: Vector = field(init=False)
+    error: Vector = field(init=False)
+    bent: Flags = field(init=False)
+    asked_bent: bool = False
+    """Whether the outputs on a kink were asked about all the same."""
+    hides: Vector = field(init=False)
+    """For each output, the largest lone error that the questions asked so far could have missed, times |u_i|."""
+    entered: list[tuple[float, Vector]] = field(default_factory=list[tuple[float, Vector]])
+    """Of each question that did not accuse: how large a residual it could have hidden, and its answer."""
+    clear_from: float = math.inf
+    """The smallest |u_i| for which no output hides an error beyond its tolerance any more."""
+
+    aside: Flags = field(init=False)
+    """Outputs that no further question along this survey asks about: they are looked at entry by entry."""
+    verified: Flags = field(init=False)
+    """Those of them whose rows were found to be right."""
+
+    length: float = field(init=False)
+    """That of the direction."""
+    _blur: Vector = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.length = norm(self.direction)
+        self._blur = alike(self.stencil.problem.outputs.size, 1.0)
+        self.hides = alike(self.stencil.problem.outputs.size, np.inf)
+        self.aside, self.verified = (np.zeros(self.stencil.problem.outputs.size, dtype=np.bool_) for _ in range(2))
+
+    def has(self, exponent: int) -> bool:
+        return exponent in self._rungs
+
+    @property
+    def finest(self) -> int:
+        return self._rungs[-1]
+
+    def noise(self, part: slice = ALL) -> Vector:
+        """How noisy some outputs are, as far as the quotients tell."""
+        return self.stencil.noise[part] * self._blur[part]
+
+    @property
+    def is_unsettled(self) -> Flags:
+        """Outputs of which the finest quotients are no round-off, and still differ as steps longer than waves do."""
+        coarse, fine = self._quotients[-2:]
+        with np.errstate(invalid="ignore"):
+            return np.abs(fine - coarse) > BEND_ALONG * self.noise() * 2.0 ** self._rungs[-1]
+
+    def between_sides(self) -> Vector:
+        """How far apart the two sides of a kink may be along each coordinate alone, as far as the bend tells."""
+        apart, reaching = np.zeros(len(self.direction)), self.reaches_over
+        if reaching.any():
+            where = on_kinks(self.stencil.problem.point) & (self.direction != 0)
+            where = where if where.any() and not (reaching & ~self.bent).any() else self.direction != 0
+            bend = self._bend[reaching]
+            apart[where] = np.nanmax(bend, initial=0.0) / np.abs(self.direction[where])
+        return apart
+
+    @property
+    def _bend(self) -> Vector:
+        """How far apart the two sides of each output are, on either of the finest two rungs."""
+        return np.fmax(np.abs(self._bends[-2]), np.abs(self._bends[-1]))
+
+    @property
+    def reaches_over(self) -> Flags:
+        """Outputs with a kink or a jump at the point, or so near to it that one of the finest two steps reaches it."""
+        return self.bent | self._are_crossed(slice(0, len(self.bent)))
+
+    @property
+    def curvature(self) -> Vector:
+        """How large the second derivative of each output along the direction is, as far as the finest rung tells."""
+        return np.abs(self._bends[-1]) * 2.0 ** self._rungs[-1]
+
+    def enter(self, cotangent: Vector, residual: float, pullback: Vector) -> None:
+        """Write down what a question that did not accuse has shown: its residual could be this large unnoticed.
+
+        A lone error d of output j and input i moves the residual by |v_j d u_i|. Of an output that bends, the
+        derivative is that of either side, or between.
+        """
+        self.entered.append((residual, pullback))
+        self.hides = self.hides if self.hides.flags.writeable else self.hides.copy()
+        for part in parts(len(self.hides)):
+            hidden = np.abs(cotangent[part])
+            np.divide(residual, hidden, out=hidden)
+            if self.asked_bent:
+                hidden += np.where(self.bent[part], self._bend[part], 0.0)
+            np.fmin(self.hides[part], hidden, out=self.hides[part])
+
+    def verify(self, output: int, hides: float) -> None:
+        """Write that the row of an output was found to be right, with what could hide in it."""
+        self.aside[output] = self.verified[output] = True
+        self.hides = self.hides if self.hides.flags.writeable else self.hides.copy()
+        self.hides[output] = hides
+
+    def climb(self, *exponents: int, only: Flags | None = None) -> None:
+        """Take more rungs and settle again, all outputs or `only` some."""
+        before = None if only is None else (only, self.value, self.error)
+        for exponent, (quotient, bend) in zip(exponents, self.along_each(self.direction, exponents), strict=True):
+            at = bisect.bisect_left(self._rungs, exponent)
+            self._rungs.insert(at, exponent)
+            self._quotients.insert(at, quotient)
+            self._bends.insert(at, bend)
+        self._blur = self._find_blur()
+        told = 2 if len(self._rungs) <= _RUNGS_AT_FIRST else 3
+        self._bends[:-told] = [_NO_BEND] * len(self._bends[:-told])  # only the finest tell
+        size = len(self._quotients[0])
+        self.value, self.error, self.bent = np.empty(size), np.empty(size), np.empty(size, dtype=np.bool_)
+        for part in parts(size):
+            self._settle(part)
+        if before is not None:
+            chosen, value, error = before
+            self.value, self.error = np.where(chosen, self.value, value), np.where(chosen, self.error, error)
+        for part in parts(size):
+            self.bent[part] = self._find_bends(part)
+            if len(self._rungs) > _RUNGS_AT_FIRST:
+                self._believe_the_finest(part, True if only is None else only[part])
+
+    def climb_unless_noisy(self, exponents: Sequence[int], most: int) -> bool:
+        """Take more rungs, unless so many outputs seem to be on a kink by them: that is noise. Whether they stay."""
+        ladder = self._rungs, self._quotients, self._bends
+        told = self._blur, self.value, self.error, self.bent
+        self._rungs, self._quotients, self._bends = list(self._rungs), list(self._quotients), list(self._bends)
+        self.climb(*exponents)
+        if int((self.bent & ~told[-1]).sum()) <= most:
+            return True
+        self._rungs, self._quotients, self._bends = ladder
+        self._blur, self.value, self.error, self.bent = told
+        return False
+
+    def along(self, direction: Vector, exponent: int) -> tuple[Vector, Vector]:
+        """The difference quotient along some direction by one rung, and how far the two sides bend."""
+        return self.stencil.along(direction, exponent)
+
+    def along_each(self, direction: Vector, exponents: Sequence[int]) -> list[tuple[Vector, Vector]]:
+        """The same by several rungs."""
+        return self.stencil.along_each(direction, exponents)
+
+    def ahead(self, direction: Vector, exponent: int, output: int) -> float:
+        """The difference quotient of one output on one side, along some direction by one rung: one evaluation."""
+        step, problem = 2.0**-exponent, self.stencil.problem
+        point = step * direction
+        point += problem.point
+        there = self.stencil.attempt(point[None, :], outputs=np.array([output], dtype=np.intp))
+        return float(there[0, 0] - problem.value[output]) / step
+
+    def blunt(self, output: int, exponent: int) -> float | None:
+        """How far off that may be, for a direction no longer than this survey's; None where nothing is known of it."""
+        if exponent not in self._rungs[-2:] or self.bent[output]:
+            return None
+        bend = abs(float(self._bends[self._rungs.index(exponent)][output]))
+        return 2.0 * float(self.stencil.noise[output]) * 2.0**exponent + bend if math.isfinite(bend) else None
+
+    def _find_blur(self) -> Vector:
+        """How many times noisier each output is than its precision explains, as the finest quotients of many show.
+
+        Of thousands of outputs some have quotients that agree by luck. Where those of most drift apart as the steps
+        shrink, all of the block are as noisy as these. What changes outputs by their own size is no noise: steps are
+        longer than what the function does.
+        """
+        blur = alike(len(self._blur), 1.0)
+        if len(self._rungs) < _RUNGS_TO_TELL or self.stencil.problem.coarsest_eps > DOUBLE:
+            return blur
+        for block in self.stencil.problem.outputs.blocks:
+            if block.size < _MANY:
+                continue
+            before, coarse, fine = (quotient[block.slice] for quotient in self._quotients[-3:])
+            with np.errstate(all="ignore"):
+                first, last = np.nanmedian(np.abs(coarse - before)), np.nanmedian(np.abs(fine - coarse))
+                own = np.median(self.stencil.noise[block.slice]) * 2.0 ** self._rungs[-1]
+                most = OWN_SIZE * np.median(np.abs(self.stencil.problem.value[block.slice])) * 2.0 ** self._rungs[-1]
+            if last > first and last > own > 0 and last < most:
+                blur = blur if blur.flags.writeable else blur.copy()
+                blur[block.slice] = np.fmax(blur[block.slice], last / own)
+        return blur
+
+    def _settle(self, part: slice) -> None:
+        noise, sizes = self.noise(part), [2.0**-rung for rung in self._rungs]
+        quotients = [quotient[part] for quotient in self._quotients]
+        if self.finest > _ORDINARY and self.stencil.problem.coarsest_eps <= DOUBLE:
+            # what a steep function makes of the round-off of its argument
+            noise = np.fmax(noise, EVALUATION_ROUND_OFF * DOUBLE * np.abs(quotients[-1]))
+        if len(sizes) == 2:
+            coarse, fine = quotients
+            correction = (fine - coarse) / ((sizes[0] / sizes[1]) ** self.order - 1.0)
+            self.value[part] = fine + correction
+            self.error[part] = 2.0 * np.abs(correction) + noise / sizes[1]
+        else:
+            floors = np.multiply.outer([1.0 / size for size in sizes], noise)[:, None, :]
+            value, error = settle(np.stack(quotients)[:, None, :], floors, sizes, order=self.order)
+            self.value[part], self.error[part] = value[0], error[0]
+
+    def _find_bends(self, part: slice) -> Flags:
+        """Outputs on a kink or a jump along this direction: the two sides do not flatten out as the step shrinks."""
+        coarse, fine = np.abs(self._bends[-2][part]), np.abs(self._bends[-1][part])
+        floor = BEND_ALONG * self._noise_of_finest(part)
+        return (fine > 0.5 * coarse) & (fine > floor + _STRAIGHT * np.abs(self.value[part]))
+
+    def _are_crossed(self, part: slice) -> Flags:
+        """Outputs with a kink between the finest two steps, or so near that the finest is not much longer.
+
+        There the bend does not fall in proportion to the step, as it does where a function is smooth.
+        """
+        coarse, fine = np.abs(self._bends[-2][part]), np.abs(self._bends[-1][part])
+        noise = BEND_ALONG * self._noise_of_finest(part)
+        smooth = coarse * 2.0 ** (self._rungs[-2] - self._rungs[-1])
+        unlike = np.abs(fine - smooth) > _CROSSED * smooth + noise
+        if len(self._bends) > 2 and len(self._bends[-3]):
+            unlike |= coarse > 0.5 * np.abs(self._bends[-3][part])
+        return unlike & ~self.bent[part] & (coarse > noise + _STRAIGHT * np.abs(self.value[part]))
+
+    def _believe_the_finest(self, part: slice, chosen: Flags | bool) -> None:
+        """Take the finest quotient alone for the value of outputs with a kink between the steps, and that not far.
+
+        Longer steps agree among themselves on the mean of the two sides, or on part of it, and a single finer one does
+        not clearly contradict them.
+        """
+        crossed = self._are_crossed(part) & chosen
+        if crossed.any():
+            bar = np.abs(self._bends[-2][part]) + self._noise_of_finest(part)
+            self.value[part] = np.where(crossed, self._quotients[-1][part], self.value[part])
+            self.error[part] = np.where(crossed, bar, self.error[part])
+
+    def _noise_of_finest(self, part: slice) -> Vector:
+        return self.noise(part) * 2.0 ** self._rungs[-1]
+
+
+@dataclass(slots=True)
+class SideSurvey(Survey):
+    """The derivative of one side: along a direction from the point on, or from the other side up to it (`sign` -1)."""
+
+    sign: float = 1.0
+
+    def along_each(self, direction: Vector, exponents: Sequence[int]) -> list[tuple[Vector, Vector]]:
+        return [self.along(direction, exponent) for exponent in exponents]
+
+    def blunt(self, output: int, exponent: int) -> float | None:
+        return None  # it has one side already
+
+    @property
+    def leaps(self) -> bool:
+        """Whether some output is elsewhere on this side than at the point: its quotients grow as the steps shrink."""
+        (*_, before, last), (*_, coarse, fine) = self._rungs, self._quotients
+        growth = 2.0 ** (last - before)
+        with np.errstate(invalid="ignore"):
+            grows = np.abs(fine - growth * coarse) < _LEAP * np.abs(fine)
+            return bool((grows & (np.abs(fine) > BEND_ALONG * self.stencil.noise * 2.0**last)).any())
+
+    def along(self, direction: Vector, exponent: int) -> tuple[Vector, Vector]:
+        step = self.sign * 2.0**-exponent
+        problem = self.stencil.problem
+        there = self.stencil.attempt((problem.point + step * direction)[None, :])[0]
+        with np.errstate(all="ignore"):
+            return (there - problem.value) / step, np.zeros_like(there)
+
+
+@dataclass(slots=True)
+class MiddleSurvey(SideSurvey):
+    """The mean of the derivatives of both sides."""
+
+    def along(self, direction: Vector, exponent: int) -> tuple[Vector, Vector]:
+        across, bend = self.stencil.along(direction, exponent)
+        return across, np.zeros_like(bend)
