@@ -304,6 +304,6 @@ def solved(design: Matrix, target: Vector) -> tuple[Vector, int]:
 def coefficients(design: Matrix, target: Vector) -> tuple[Vector, int]:
     """The best coefficients of least squares, and their rank: none where numbers are too large, as what masks is."""
     if not float(np.abs(design).max(initial=0.0)) < _LARGEST:
-        return np.zeros(design.shape[1]), 0
+        return np.zeros_like(design[0]), 0
     solution, _, rank, _ = np.linalg.lstsq(design, target, rcond=1e-10)
-    return solution, int(rank)
+    return np.asarray(solution, dtype=np.float64), int(rank)

@@ -5,7 +5,9 @@ of it, in a function of each element nothing. As long as outputs are of about on
 does no harm. Where many are far smaller than others, their noise is measured.
 
 Difference quotients of the shortest steps differ by noise divided by the step, and by next to nothing else. That all of
-them agree by luck is rare enough, with a margin.
+them agree by luck is rare enough, with a margin. Nothing is learnt of an output that does not move at all over one of
+these steps: it may be still, or on a grid that is wider, as 1 - erf(x) is where the digits of 1 are lost. And where a
+smooth factor moves it between two lines of such a grid, longer steps, extrapolated, have another slope.
 """
 
 from __future__ import annotations
@@ -23,8 +25,8 @@ from gradproof.core.types import Matrix, Vector
 
 # An output is small below this part of the rms of its array. One in so many must be, or any where there are few.
 _SMALL, _SHARE = 2.0**-10, 64
-# The steps, and how much less than noise they may show by luck.
-_RUNGS, _LUCK = (17, 20, 23, 26), 16.0
+# The steps, each an eighth of the one before, and how much less than noise they may show by luck.
+_RUNGS, _RATIO, _LUCK = (11, 14, 17, 20, 23, 26), 8.0, 16.0
 # Bits of a direction's numbers: with these, points at all of the steps are stored exactly.
 _BITS = 4
 
@@ -49,11 +51,18 @@ def stillness(investigation: Investigation) -> Vector | None:
     except Exception:  # outside of the domain: nothing is known
         return None
     with np.errstate(invalid="ignore"):
-        drift = (np.abs(np.diff(quotients, axis=0)) * np.exp2(-np.array(_RUNGS[1:], dtype=np.float64))[:, None]).max(
-            axis=0
-        )
+        drift = _drift(quotients)
     own = EVALUATION_ROUND_OFF * DOUBLE * np.abs(problem.value)
-    return np.where(np.isnan(drift), np.inf, np.fmax(_LUCK * drift, own))
+    moves = (quotients != 0).all(axis=0) & ~np.isnan(drift)
+    return np.where(moves, np.fmax(_LUCK * drift, own), np.inf)
+
+
+def _drift(quotients: Matrix) -> Vector:
+    """By how much, times their steps, the quotients of the shortest steps differ, and those of longer ones from them."""
+    fine = quotients[3:] - quotients[2:-1]
+    extrapolated = quotients[1:3] + (quotients[1:3] - quotients[:2]) / (_RATIO**2 - 1.0)
+    apart = np.concatenate([np.diff(extrapolated, axis=0), fine])
+    return (np.abs(apart) * np.exp2(-np.array(_RUNGS[2:], dtype=np.float64))[:, None]).max(axis=0)
 
 
 def _is_uneven(problem: Problem, block: Block) -> bool:
