@@ -12,7 +12,7 @@ from functions import custom, numbers
 
 import gradproof.torch
 from gradproof.core.status import Status
-from gradproof.torch import GradcheckError, gradcheck
+from gradproof.torch import GradcheckError, UnseenWarning, gradcheck
 
 ATOL, RTOL = 1e-5, 1e-3
 SIZES = [10, 1000, 20_000]
@@ -241,3 +241,16 @@ def test_slow_mode_on_other_sizes_warns_again() -> None:
 def test_fast_mode_does_not_warn() -> None:
     gradproof.torch._warn_once.cache_clear()
     assert gradcheck(torch.sin, numbers(20_000), fast_mode=True)
+
+
+@pytest.mark.parametrize("fast", [True, False])
+def test_zero_between_wide_steps_is_a_warning_and_behind_a_cast_an_error(fast: bool) -> None:
+    """Steps of 1/32 look like a number format's; torch's step stays between them. That of float32 it does not."""
+    x = torch.tensor([0.9, -2.3, 4.1], dtype=torch.float64, requires_grad=True)
+    with pytest.warns(UnseenWarning, match="staircase"):
+        assert gradcheck(lambda x: torch.round(32 * x) / 32, (x,), fast_mode=fast)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UnseenWarning)
+        lost = gradcheck(lambda x: x.detach().float().double() + 0 * x, (x,), fast_mode=fast, raise_exception=False)
+    assert not lost
+    assert not torch.autograd.gradcheck(lambda x: x.detach().float().double() + 0 * x, (x,), raise_exception=False)

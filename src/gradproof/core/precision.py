@@ -142,3 +142,6 @@ MISS = 1e-12
 
 NEARBY = 2.0**-20
 """How far a point is moved, relative to its scale, to see whether a batch gives what a plain call gives."""
+
+USUAL_STEP = 1e-6
+"""What most checkers take central differences with, whatever the input."""

@@ -13,7 +13,7 @@ from gradproof.core.investigation import Investigation
 from gradproof.core.noise import is_made_of_steps, learn_noise
 from gradproof.core.norm import norm
 from gradproof.core.options import Options
-from gradproof.core.precision import BY_DESIGN, DOUBLE, HALF_OR_LESS, NOISY_STRIDE
+from gradproof.core.precision import BY_DESIGN, DOUBLE, HALF_OR_LESS, NOISY_STRIDE, USUAL_STEP
 from gradproof.core.problem import Mode, OutputChangedError
 from gradproof.core.seen import Note, Seen
 from gradproof.core.space import Block
@@ -171,5 +171,16 @@ def _between_steps(investigation: Investigation, found: Finding | Seen) -> Itera
     if width is not None:
         yield Note(_AS_ZERO.format(output=output.label, width=width, input=input_.label))
     else:
-        text = _BETWEEN_STEPS.format(eps=output.eps)
-        yield replace(found, status=Status.INCONCLUSIVE, headline=found.headline + text, hint=_SAY_WHICH)
+        text, kind = _BETWEEN_STEPS.format(eps=output.eps), found.kind
+        if _stands_still(investigation, found):
+            kind = "staircase"
+        yield replace(found, status=Status.INCONCLUSIVE, kind=kind, headline=found.headline + text, hint=_SAY_WHICH)
+
+
+def _stands_still(investigation: Investigation, found: Finding) -> bool:
+    """Whether the worst entry is zero by the step that others check with: they call it right."""
+    entry, problem = found.entries[0], investigation.problem
+    step = np.zeros(problem.inputs.size)
+    step[entry.input.coordinate] = USUAL_STEP
+    values = [investigation.evaluate(problem.point + side * step)[entry.output.coordinate] for side in (1.0, -1.0)]
+    return values[0] == values[1] == problem.value[entry.output.coordinate]
