@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
-import queue
 import threading
-import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor, as_completed, wait
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -88,69 +85,6 @@ def test_nor_does_one_whose_result_the_function_waits_for() -> None:
         assert gradcheck(waits, numbers(2))
 
 
-def by_event(work: Callable[[], None]) -> None:
-    done = threading.Event()
-    threading.Thread(target=lambda: (work(), done.set())).start()
-    done.wait()
-
-
-def by_queue(work: Callable[[], None]) -> None:
-    answers: queue.Queue[None] = queue.Queue()
-    threading.Thread(target=lambda: answers.put(work())).start()
-    answers.get()
-
-
-def by_two_threads(work: Callable[[], None]) -> None:
-    by_event(lambda: by_event(work))
-
-
-def by_event_loop(work: Callable[[], None]) -> None:
-    asyncio.run(asyncio.to_thread(work))
-
-
-def by_wait(work: Callable[[], None]) -> None:
-    wait([OLDER_POOL.submit(work)])
-
-
-def by_as_completed(work: Callable[[], None]) -> None:
-    for future in as_completed([OLDER_POOL.submit(work)]):
-        future.result()
-
-
-OLDER_POOL = ThreadPoolExecutor(1)
-OLDER_POOL.submit(int).result()  # so that its thread is there before any check
-
-
-@pytest.mark.parametrize("waiting", [by_event, by_queue, by_two_threads, by_event_loop, by_wait, by_as_completed])
-def test_nor_one_that_the_function_waits_for_in_another_way(waiting: Callable[[Callable[[], None]], None]) -> None:
-    said: list[bool] = []
-
-    def waits(x: torch.Tensor) -> torch.Tensor:
-        waiting(lambda: said.append(gradcheck(torch.sin, numbers(2))))
-        return x.cos()
-
-    assert gradcheck(waits, numbers(2))
-    assert said
-    assert all(said)
-
-
-def test_a_thread_that_nobody_waits_for_has_its_turn_after() -> None:
-    said: list[bool] = []
-    started: list[threading.Thread] = []
-
-    def starts(x: torch.Tensor) -> torch.Tensor:
-        if not started:
-            started.append(threading.Thread(target=lambda: said.append(gradcheck(torch.sin, numbers(2)))))
-            started[0].start()
-            time.sleep(0.3)  # at work, and not in wait for it
-            assert not said
-        return x.cos()
-
-    assert gradcheck(starts, numbers(2))
-    started[0].join()
-    assert said == [True]
-
-
 def test_where_it_cannot_be_told_who_is_waited_for_the_check_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(turns, "_PATIENCE", 0.2)
     raised: list[str] = []
@@ -165,7 +99,7 @@ def test_where_it_cannot_be_told_who_is_waited_for_the_check_says_so(monkeypatch
     def waits(x: torch.Tensor) -> torch.Tensor:
         if not raised:
             done = threading.Event()
-            OLDER_POOL.submit(inner, done)
+            threading.Thread(target=inner, args=(done,)).start()
             done.wait()
         return x.cos()
 

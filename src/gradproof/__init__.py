@@ -5,6 +5,9 @@
 `torch.autograd.gradcheck`.
 """
 
+import importlib
+import types
+
 from gradproof.api import check
 from gradproof.core.status import Status
 from gradproof.results.certificate import Certificate
@@ -34,3 +37,12 @@ __all__ = [
     "sweep",
     "sweep_cases",
 ]
+
+_DOORS = frozenset({"distributed", "jax", "scipy", "torch"})
+
+
+def __getattr__(name: str) -> types.ModuleType:
+    """A door of a framework, imported when it is asked for: `gradproof.torch` needs no import of its own."""
+    if name in _DOORS:
+        return importlib.import_module(f"gradproof.{name}")
+    raise AttributeError(f"module 'gradproof' has no attribute {name!r}")

@@ -13,6 +13,8 @@ from gradproof.core.types import Flags, Vector
 
 # The finest rung of a survey in double precision: fine enough to step over few of a hundred thousand kinks.
 _FINEST = 35
+# The bits of a short direction's numbers.
+_BITS = 4
 # The bits of a number that its exponent takes; the rest is zero for a power of two.
 _EXPONENT = 0x7FF0_0000_0000_0000
 
@@ -43,6 +45,12 @@ def quantised(direction: Vector, point: Vector, eps: Vector, only_eps: float | N
         if lost.any():
             rounded[lost] = whole[lost]
     return steps
+
+
+def short(probe: Vector, scale: Vector) -> Vector:
+    """Numbers of few bits, times a power of two near each scale: points at steps of any ladder are stored exactly."""
+    _, exponent = np.frexp(scale)
+    return np.ldexp(np.rint(probe * 2.0**_BITS), exponent - 1 - _BITS)
 
 
 def _quanta(eps: Vector) -> Vector:

@@ -27,6 +27,7 @@ import numpy as np
 
 from gradproof.core.cancelled import cancelled
 from gradproof.core.capabilities import Twin
+from gradproof.core.directions import short
 from gradproof.core.draws import random_probe
 from gradproof.core.investigation import Investigation
 from gradproof.core.norm import norm, parts
@@ -53,8 +54,6 @@ from gradproof.core.types import Flags, Matrix, Vector
 
 # Steps in ratios that are no powers of two, as in the ladder; of few bits, so that points are stored exactly.
 _JITTER = (1.0, 1.125, 0.875, 1.25, 0.9375, 1.1875, 0.8125, 1.0625, 0.875)
-# Bits of a direction's numbers, for the same reason.
-_BITS = 4
 # Directions that noise is measured along; of few outputs more, because one of many is noisy along any.
 _DIRECTIONS, _MANY, _DIRECTIONS_OF_FEW = 2, 16, 4
 # Values on a jump are the same on all finer rungs but for this part.
@@ -254,8 +253,7 @@ class _Along:
     def __init__(self, investigation: Investigation, which: int) -> None:
         self._investigation, self._problem = investigation, investigation.problem
         probe = random_probe(self._problem.inputs.size, investigation.seed + 2 + which)
-        _, exponent = np.frexp(investigation.scale)
-        self._direction = np.ldexp(np.rint(probe * 2.0**_BITS), exponent - 1 - _BITS)
+        self._direction = short(probe, investigation.scale)
 
     def noise(self, exponents: tuple[int, ...]) -> tuple[Vector, Flags]:
         """The noise of each output, zero where nothing stays; and whether the point lies on a jump of it."""

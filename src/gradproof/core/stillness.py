@@ -16,6 +16,8 @@ import math
 
 import numpy as np
 
+from gradproof.core.cost import BudgetExhausted
+from gradproof.core.directions import short
 from gradproof.core.investigation import Investigation
 from gradproof.core.norm import norm
 from gradproof.core.precision import DOUBLE, EVALUATION_ROUND_OFF
@@ -27,8 +29,6 @@ from gradproof.core.types import Matrix, Vector
 _SMALL, _SHARE = 2.0**-10, 64
 # The steps, each an eighth of the one before, and how much less than noise they may show by luck.
 _RUNGS, _RATIO, _LUCK = (11, 14, 17, 20, 23, 26), 8.0, 16.0
-# Bits of a direction's numbers: with these, points at all of the steps are stored exactly.
-_BITS = 4
 
 
 def stillness(investigation: Investigation) -> Vector | None:
@@ -48,7 +48,7 @@ def stillness(investigation: Investigation) -> Vector | None:
         quotients = _quotients(investigation)
     except OutputChangedError:
         raise
-    except Exception:  # outside of the domain: nothing is known
+    except (Exception, BudgetExhausted):  # outside of the domain, or no more to spend: nothing is known
         return None
     with np.errstate(invalid="ignore"):
         drift = _drift(quotients)
@@ -58,7 +58,7 @@ def stillness(investigation: Investigation) -> Vector | None:
 
 
 def _drift(quotients: Matrix) -> Vector:
-    """By how much, times their steps, the quotients of the shortest steps differ, and those of longer ones from them."""
+    """By how much the quotients of the shortest steps differ, and those of longer ones from them, times their steps."""
     fine = quotients[3:] - quotients[2:-1]
     extrapolated = quotients[1:3] + (quotients[1:3] - quotients[:2]) / (_RATIO**2 - 1.0)
     apart = np.concatenate([np.diff(extrapolated, axis=0), fine])
@@ -80,8 +80,7 @@ def _is_uneven(problem: Problem, block: Block) -> bool:
 def _quotients(investigation: Investigation) -> Matrix:
     """Central differences of all outputs along a direction, one row for each step."""
     problem = investigation.problem
-    _, exponent = np.frexp(investigation.scale)
-    direction = np.ldexp(np.rint(investigation.draw(problem.inputs.size) * 2.0**_BITS), exponent - 1 - _BITS)
+    direction = short(investigation.draw(problem.inputs.size), investigation.scale)
     quotients = np.empty((len(_RUNGS), problem.outputs.size))
     for row, rung in zip(quotients, _RUNGS, strict=True):
         above, below = (investigation.evaluate(problem.point + side * 2.0**-rung * direction) for side in (1.0, -1.0))

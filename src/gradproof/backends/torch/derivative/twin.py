@@ -34,7 +34,7 @@ from gradproof.backends.twins import (
     SAME_VALUE,
 )
 from gradproof.core.draws import random_probe
-from gradproof.core.precision import DERIVATIVE_ROUND_OFF, DOUBLE, HALF_OR_LESS, SINGLE, WIDEST_FORMAT
+from gradproof.core.precision import DERIVATIVE_ROUND_OFF, DOUBLE, HALF_OR_LESS, WIDEST_FORMAT
 from gradproof.core.types import Vector
 
 _DOUBLE = (torch.float64, torch.complex128)
@@ -226,11 +226,13 @@ class _Trial:
         """
         point, reach = self._point, max(REACH, REACH_IN_EPS * self._twin.inside)
         slight = self._changes(self._run(point.coordinates + _TINY * self._direction))
-        if _is_still(slight) and self._rounds():
+        if _is_still(slight) and self._is_stored_low():
             return False
         moved = point.coordinates + reach * self._direction
         point.space.round_in_place(moved)
         coarse = self._moved(moved)
+        if _is_still(slight) and not _is_still(coarse):
+            return False  # it is rounded where no operator is seen; a flat function stands still over both
         sized = _longer(slight, reach / _TINY)
         if point.space.coarsest_eps > DOUBLE and self._are_alike(sized, coarse, 0.0, min(_CURVED * reach, 0.5)):
             return True
@@ -289,18 +291,11 @@ class _Trial:
             for (tiny, far), change in zip(_pairs(slight, near), there, strict=True)
         ]
 
-    def _rounds(self) -> bool:
-        """Whether outputs that stand still do so because they are rounded; those of a flat function may be integers.
-
-        In half precision, rounded ones are all numbers of a lower precision. Single precision sees by itself what there
-        is to be seen of a flat function.
-        """
+    def _is_stored_low(self) -> bool:
+        """Whether all outputs are numbers of a lower precision; integers, which a flat function may give, are none."""
         here = [_real(self._twin.here[i].detach()) for i in self._chosen]
         broken = [each[each != each.round()] for each in here]
-        if not any(map(torch.numel, broken)):
-            return False
-        single = DOUBLE < self._point.space.coarsest_eps <= SINGLE
-        return single or all(bool((each.float() == each).all()) for each in broken)
+        return any(map(torch.numel, broken)) and all(bool((each.float() == each).all()) for each in broken)
 
     @functools.cached_property
     def _direction(self) -> Vector:
