@@ -100,9 +100,12 @@ def outruns(stencil: Stencil, suspects: Suspects, steepest: Vector, which: Flags
     for column in np.unique(suspects.columns[here]):
         at = here[suspects.columns[here] == column]
         rows, step = suspects.rows[at], _SIZES[-1] * stencil.scale[column]
-        values, _ = stencil.moved(np.full(2, column, dtype=np.intp), np.array([step, -step]), rows)
-        change = np.abs(values - stencil.problem.value[rows]).min(axis=0)
-        found[at] = change > _VISIBLE * (stencil.noise[rows] + steepest[at] * step)
+        explained = _VISIBLE * (stencil.noise[rows] + steepest[at] * step)
+        found[at] = True
+        for side in (step, -step):  # the other one, where it moves so far on the first
+            if found[at].any():
+                values, _ = stencil.moved(np.array([column], dtype=np.intp), np.array([side]), rows)
+                found[at] &= np.abs(values[0] - stencil.problem.value[rows]) > explained
     return found
 
 

@@ -17,18 +17,18 @@ import math
 import numpy as np
 
 from gradproof.core.cost import BudgetExhausted
-from gradproof.core.directions import short
+from gradproof.core.directions import exact
 from gradproof.core.investigation import Investigation
 from gradproof.core.norm import norm
 from gradproof.core.precision import DOUBLE, EVALUATION_ROUND_OFF
 from gradproof.core.problem import OutputChangedError, Problem
 from gradproof.core.space import Block
-from gradproof.core.types import Matrix, Vector
+from gradproof.core.types import Flags, Matrix, Vector
 
 # An output is small below this part of the rms of its array. One in so many must be, or any where there are few.
 _SMALL, _SHARE = 2.0**-10, 64
 # The steps, each an eighth of the one before, and how much less than noise they may show by luck.
-_RUNGS, _RATIO, _LUCK = (11, 14, 17, 20, 23, 26), 8.0, 16.0
+_RUNGS, _RATIO, _LUCK = (11, 14, 17, 20, 23, 26), 8.0, 32.0
 
 
 def stillness(investigation: Investigation) -> Vector | None:
@@ -54,7 +54,23 @@ def stillness(investigation: Investigation) -> Vector | None:
         drift = _drift(quotients)
     own = EVALUATION_ROUND_OFF * DOUBLE * np.abs(problem.value)
     moves = (quotients != 0).all(axis=0) & ~np.isnan(drift)
-    return np.where(moves, np.fmax(_LUCK * drift, own), np.inf)
+    return np.where(moves, np.fmax(np.fmax(_LUCK * drift, own), _shared(problem, drift, moves)), np.inf)
+
+
+def _shared(problem: Problem, drift: Vector, moves: Flags) -> Vector:
+    """What most small outputs of an array drift by, relative to their size: of many, some are still by luck."""
+    shared = np.zeros_like(drift)
+    for block in problem.outputs.blocks:
+        size = np.abs(problem.value[block.slice])
+        small = moves[block.slice] & (size < _least(size)) & (size > 0)
+        if small.any():
+            shared[block.slice][small] = size[small] * float(np.median(drift[block.slice][small] / size[small]))
+    return shared
+
+
+def _least(sizes: Vector) -> float:
+    """Below which outputs of an array are small."""
+    return _SMALL * norm(sizes) / math.sqrt(len(sizes))
 
 
 def _drift(quotients: Matrix) -> Vector:
@@ -70,7 +86,7 @@ def _is_uneven(problem: Problem, block: Block) -> bool:
     if block.size < 2:
         return False
     sizes = np.abs(problem.value[block.slice])
-    least = _SMALL * norm(sizes) / math.sqrt(block.size)
+    least = _least(sizes)
     if not float(sizes.min()) < least < math.inf:
         return False
     small = int(np.count_nonzero(sizes < least)) - int(np.count_nonzero(sizes == 0))
@@ -80,7 +96,7 @@ def _is_uneven(problem: Problem, block: Block) -> bool:
 def _quotients(investigation: Investigation) -> Matrix:
     """Central differences of all outputs along a direction, one row for each step."""
     problem = investigation.problem
-    direction = short(investigation.draw(problem.inputs.size), investigation.scale)
+    direction = exact(investigation.draw(problem.inputs.size) * investigation.scale, problem.point)
     quotients = np.empty((len(_RUNGS), problem.outputs.size))
     for row, rung in zip(quotients, _RUNGS, strict=True):
         above, below = (investigation.evaluate(problem.point + side * 2.0**-rung * direction) for side in (1.0, -1.0))
