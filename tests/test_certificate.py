@@ -268,3 +268,25 @@ def test_a_lone_entry_that_only_noise_lets_see_is_wrong(place: int) -> None:
     ((_, size),) = right.certificate.smallest
     wrong = spoiled(stairs, place, place, 1.2 * size)
     assert check(wrong, x, properties="jacobian", modes="reverse").verdict is Verdict.FAIL
+
+
+@pytest.mark.parametrize("size", [3000, 50_000])
+def test_a_lone_error_of_a_large_sum_is_located_just_above_the_certificate(size: int) -> None:
+    """Finer rungs confirm an accusation, and are too noisy to lead to its place."""
+    x = torch.randn(size, dtype=torch.float64, generator=torch.Generator().manual_seed(0)).requires_grad_()
+
+    def squares(place: int, error: float) -> Any:
+        def backward(s: Any, g: torch.Tensor) -> torch.Tensor:
+            gradient = 2 * g * s[0]
+            gradient[place] += error * g
+            return gradient
+
+        return custom(lambda x: (x * x).sum(), backward)
+
+    certificate = check(squares(0, 0.0), x).certificate
+    assert certificate is not None
+    error = 1.2 * max(smallest for _, smallest in certificate.smallest)
+    for place in range(0, size, size // 6):
+        report = check(squares(place, error), x)
+        assert report.verdict is Verdict.FAIL
+        assert report.findings[0].input_element == (place,)

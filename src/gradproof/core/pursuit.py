@@ -39,6 +39,8 @@ from gradproof.core.wide import widened
 # How often what a probe accuses is asked again, though the entries turn out to be right: once with the shortest steps,
 # then without these outputs.
 _ROUNDS = 4
+# What a residual exceeds the noise of the finest rung by, where that rung is to lead to its place.
+_CLEAR_OF_NOISE = 64.0
 # Inputs that are located of one output.
 _COLUMNS = 2
 # Evaluations after which a search for wrong entries stops with those that it has: where many outputs are wrong, and
@@ -261,5 +263,8 @@ def _columns(survey: Survey, output: int, row: Vector) -> Iterator[int]:
     def claim(part: Vector, run: slice) -> float:
         return float(row[run] @ part[run])
 
-    total = float(row @ survey.direction)
-    return itertools.islice(worst_columns(survey, output, survey.finest, total, claim), _COLUMNS)
+    total, rung = float(row @ survey.direction), survey.finest
+    noise = float(survey.noise(slice(output, output + 1))[0]) * 2.0**rung
+    if abs(float(survey.value[output]) - total) <= _CLEAR_OF_NOISE * noise:
+        rung = survey.sharpest(output)
+    return itertools.islice(worst_columns(survey, output, rung, total, claim), _COLUMNS)
