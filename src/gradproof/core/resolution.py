@@ -17,8 +17,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gradproof.core.ladder import Estimate, settle, stepped
-from gradproof.core.precision import APART, BEND, DOUBLE, EVALUATION_ROUND_OFF
+from gradproof.core.beside import look_beside, of_argument, slopes_to_both_sides
+from gradproof.core.ladder import Estimate, settle
+from gradproof.core.precision import APART, BEND, DOUBLE
 from gradproof.core.stencil import Stencil
 from gradproof.core.suspects import Suspects
 from gradproof.core.types import Flags, Indices, Matrix, Vector
@@ -111,7 +112,7 @@ def outruns(stencil: Stencil, suspects: Suspects, steepest: Vector, which: Flags
 
 def look_finely(stencil: Stencil, column: int, outputs: Indices) -> FineLook:
     """The derivatives of some outputs along a coordinate by all short steps that round-off leaves."""
-    slopes, floors = _sides(stencil, column, outputs, _SIZES)
+    slopes, floors = slopes_to_both_sides(stencil, column, outputs, _SIZES)
     left, right = slopes
     central = (left + right) / 2.0
     straddling = _straddling(right - left, 2.0 * floors)
@@ -129,43 +130,32 @@ def look_finely(stencil: Stencil, column: int, outputs: Indices) -> FineLook:
         plain = _shapes((right - left)[:_PLAIN], central[:_PLAIN], 2.0 * floors[:_PLAIN]) == shape
         plain &= np.abs(first - value) <= bar + error
     left_side, right_side = (Estimate(*each, evaluations=0) for each in sides)
+    # of a kink beside the point, steps that do not reach it are few, or see nothing move
+    few = straddling.any(axis=0) | between_steps
+    if few.any():
+        beside = look_beside(stencil, column, outputs, _SIZES)
+        better = beside.found & few
+        value, error = np.where(better, beside.estimate.value, value), np.where(better, beside.estimate.error, error)
+        shape[better], plain = Shape.SMOOTH, plain | better
     return FineLook(shape, Estimate(value, error, 0), left_side, right_side, plain)
 
 
 def is_kink(stencil: Stencil, column: int, outputs: Indices, left: Vector, right: Vector) -> Flags:
     """Which outputs have sides with these slopes by the shortest step, too, on which their difference can be seen."""
     apart = np.abs(right - left)
-    noise = stencil.noise[outputs] + _of_argument(stencil, column, np.fmax(np.abs(left), np.abs(right)))
+    noise = stencil.noise[outputs] + of_argument(stencil, column, np.fmax(np.abs(left), np.abs(right)))
     with np.errstate(all="ignore"):
         shortest = _VISIBLE * 2.0 * noise / (apart * stencil.scale[column])
         finest = np.array([min([size for size in _SIZES if size >= each], default=_SIZES[0]) for each in shortest])
     found = np.zeros(len(outputs), dtype=np.bool_)
     for size in np.unique(finest):
-        (below, above), floors = _sides(stencil, column, outputs, (float(size),))
+        (below, above), floors = slopes_to_both_sides(stencil, column, outputs, (float(size),))
         here = finest == size
         with np.errstate(all="ignore"):
             slack = (1.0 - 1.0 / _SAME) * apart + 2.0 * floors[0]
             stays = (np.abs(below[0] - left) <= slack) & (np.abs(above[0] - right) <= slack)
         found |= here & stays
     return found
-
-
-def _sides(stencil: Stencil, column: int, outputs: Indices, sizes: tuple[float, ...]) -> tuple[Matrix, Matrix]:
-    """The slopes of the two sides, left and right, one row for each step; and the round-off of their mean."""
-    index, steps = np.full(2 * len(sizes), column, dtype=np.intp), np.array(sizes) * stencil.scale[column]
-    asked = np.concatenate([-steps, steps])
-    values, reached = stencil.moved(index, asked, outputs)
-    with np.errstate(all="ignore"):
-        width = stepped(reached - stencil.problem.point[column], asked)
-        slopes = ((values - stencil.problem.value[outputs]) / width[:, None]).reshape(2, len(sizes), -1)
-        steepest = np.abs(slopes).max(axis=0)
-        noise = stencil.noise[outputs] + _of_argument(stencil, column, steepest)
-        return slopes, noise / steps[:, None]
-
-
-def _of_argument(stencil: Stencil, column: int, slope: Matrix) -> Matrix:
-    """What a function of this slope makes of the round-off of its argument."""
-    return EVALUATION_ROUND_OFF * DOUBLE * abs(float(stencil.problem.point[column])) * slope
 
 
 def _settled(values: Matrix, floors: Matrix, order: int) -> tuple[Vector, Vector]:
