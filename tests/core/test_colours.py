@@ -136,7 +136,7 @@ def test_a_kink_sends_its_group_to_single_measurements() -> None:
     claimed[11, 11] = 1.0
     settled = confirmed(stencil, Tolerances(stencil, OPTIONS), claimed, slice(0, SIZE), 64)
     assert settled is not None
-    assert not settled.any()
+    assert not settled.columns.any()
 
 
 def test_some_rows_and_few_groups_at_a_time_give_the_same() -> None:
@@ -146,13 +146,13 @@ def test_some_rows_and_few_groups_at_a_time_give_the_same() -> None:
     rows = slice(15, 45)
     settled = confirmed(stencil, tolerances, matrix[rows], rows, 2)
     assert settled is not None
-    assert settled.all()
+    assert settled.columns.all()
     wrong = matrix[rows].copy()
     wrong[0, 20] += 1.0
     settled = confirmed(stencil, tolerances, wrong, rows, 2)
     assert settled is not None
-    assert not settled[20]
-    assert settled.any()
+    assert not settled.columns[20]
+    assert settled.columns.any()
 
 
 FORGOTTEN = {

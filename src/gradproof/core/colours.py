@@ -10,7 +10,7 @@ than the tolerance asks. One that does not is measured column by column.
 from __future__ import annotations
 
 import functools
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -28,7 +28,15 @@ _CLOSEST, _CLOSE = 1e-4, 1e-2
 _REMAINS = 4.0
 
 
-def confirmed(stencil: Stencil, tolerances: Tolerances, claimed: Matrix, rows: slice, length: int) -> Flags | None:
+class Confirmed(NamedTuple):
+    """What groups confirm of a Jacobian."""
+
+    columns: Flags
+    bent: Flags
+    """Rows with a bend within the steps: at a kink beside the point, a group confirms the mean of its two sides."""
+
+
+def confirmed(stencil: Stencil, tolerances: Tolerances, claimed: Matrix, rows: slice, length: int) -> Confirmed | None:
     """The columns of `claimed`, the analytic Jacobian of some outputs, that groups confirm; None: not any.
 
     `length` is the number of groups measured at a time. Large blocks are grouped apart, so that a batch of evaluations
@@ -40,15 +48,17 @@ def confirmed(stencil: Stencil, tolerances: Tolerances, claimed: Matrix, rows: s
     pattern = claimed != 0
     if not tolerances.least_atol and pattern.any():
         return None
-    settled = np.zeros(inputs.size, dtype=np.bool_)
+    settled, bent = np.zeros(inputs.size, dtype=np.bool_), np.zeros(len(claimed), dtype=np.bool_)
     watched = not pattern.any(axis=1).all()
     for run in inputs.chunks(inputs.size):
         claims = _claims(claimed[:, run], pattern[:, run], _by_block(inputs, run))
         if claims is not None:
             for first in range(0, claims.count, length):
                 groups = slice(first, min(first + length, claims.count))
-                settled[run] |= _confirm(stencil, tolerances, claims, rows, run, groups, watched=watched)
-    return settled
+                found = _confirm(stencil, tolerances, claims, rows, run, groups, watched=watched)
+                settled[run] |= found.columns
+                bent |= found.bent
+    return Confirmed(settled, bent)
 
 
 def _claims(claimed: Matrix, pattern: Flags, groups: list[slice]) -> _Claims | None:
@@ -222,7 +232,7 @@ class _ManyGroups:
 
 def _confirm(
     stencil: Stencil, tolerances: Tolerances, claims: _Claims, rows: slice, run: slice, groups: slice, *, watched: bool
-) -> Flags:
+) -> Confirmed:
     """The columns of these groups that agree closely; False for all others of the run.
 
     Some row that claims nothing is `watched`: of a narrow bump, steps on both sides may reach over all there is.
@@ -233,12 +243,16 @@ def _confirm(
     values = stencil.attempt(claims.points(groups, base, above, below), run)
     moved = above - below
     residual = values[:count, rows] - values[count:, rows]
+    second = stencil.second(values)
+    largest = np.abs(residual).max(initial=0.0, where=np.isfinite(residual)) / 2.0
+    bent = stencil.are_bends(second, largest)[:, rows].any(axis=0)
     residual -= claims.differences(groups, moved)
     if watched:
-        residual[stencil.leaps(values)[:, rows]] = np.inf
+        residual[stencil.leaps(values, second)[:, rows]] = np.inf
     closest = claims.least(groups, tolerances.least_atol * np.abs(moved))
     allowed = _allowed(stencil.noise[rows], closest[:, None])
-    return claims.members(groups, np.logical_and.reduce(np.abs(residual, out=residual) <= allowed, axis=1))
+    agrees = np.logical_and.reduce(np.abs(residual, out=residual) <= allowed, axis=1)
+    return Confirmed(claims.members(groups, agrees), bent)
 
 
 def _allowed(noise: Vector, closest: Matrix) -> Matrix:

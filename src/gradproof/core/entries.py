@@ -31,7 +31,7 @@ from gradproof.core.survey import Survey, draw_direction
 from gradproof.core.suspects import Judged, Suspects
 from gradproof.core.together import Claim, joined, judge_many
 from gradproof.core.tolerances import Tolerances
-from gradproof.core.types import Indices, Matrix
+from gradproof.core.types import Flags, Indices, Matrix
 
 # Bytes of one block of rows, and the fewest rows that make a batch worth starting.
 _CACHE, _LEAST_ROWS = 2**20, 64
@@ -58,6 +58,8 @@ class _Tile:
     rows: slice
     columns: slice
     numeric: Matrix
+    bent: Flags | None = None
+    """Entries with a bend within the steps that these values come from; None: not any."""
     settled: bool = False
 
 
@@ -108,8 +110,7 @@ def every_entry(
                 if not (tile.settled and mode is Mode.REVERSE):
                     found[mode] += _screen(stencil, tolerances, tile, analytic)
                 found[mode] += _straddled(stencil, tolerances, tile, analytic)
-                if survey is not None:
-                    found[mode] += _reached_over(stencil, tolerances, survey, tile, analytic)
+                found[mode] += _reached_over(stencil, tolerances, survey, tile, analytic)
     suspects = {mode: Suspects.join(parts).unique() for mode, parts in found.items() if parts}
     numeric = _whole(problem, kept) if suspects and is_kept else None
     judged = [_judged(stencil, tolerances, mode, each, numeric) for mode, each in suspects.items()]
@@ -166,12 +167,15 @@ def _numeric(
     stencil: Stencil, tolerances: Tolerances, claimed: Matrix | None, panel: slice, length: int
 ) -> Iterator[_Tile]:
     """The numerical Jacobian of these outputs, some columns at a time; what was confirmed in groups is as claimed."""
-    settled = None if claimed is None else confirmed(stencil, tolerances, claimed, panel, length)
+    found = None if claimed is None else confirmed(stencil, tolerances, claimed, panel, length)
     for columns in stencil.problem.inputs.chunks(length):
-        if claimed is not None and settled is not None and settled[columns].all():
-            yield _Tile(panel, columns, claimed[:, columns], settled=True)
+        if claimed is not None and found is not None and found.columns[columns].all():
+            here = claimed[:, columns]
+            bent = np.broadcast_to(found.bent[:, None], here.shape) if found.bent.any() else None
+            yield _Tile(panel, columns, here, bent, settled=True)
         else:
-            yield _Tile(panel, columns, stencil.screen(columns)[:, panel].T)
+            numeric, bent = stencil.screen_bends(columns)
+            yield _Tile(panel, columns, numeric[:, panel].T, None if bent is None else bent[:, panel].T)
 
 
 def _all_seen(tolerances: Tolerances, tiles: Iterator[_Tile]) -> list[_Tile]:
@@ -266,22 +270,34 @@ def _straddled(stencil: Stencil, tolerances: Tolerances, tile: _Tile, analytic: 
 
 
 def _reached_over(
-    stencil: Stencil, tolerances: Tolerances, survey: Survey, tile: _Tile, analytic: Matrix
+    stencil: Stencil, tolerances: Tolerances, survey: Survey | None, tile: _Tile, analytic: Matrix
 ) -> list[Suspects]:
-    """Entries of which a far finer step to one side says something else, where the survey has come upon kinks.
+    """Entries of which a far finer step to one side says something else, where steps have come upon kinks.
 
     The mean of the two sides is no derivative beside a kink, though a step that reaches over it agrees.
     """
-    outputs = tile.rows.start + np.flatnonzero(survey.reaches_over[tile.rows])
-    if not len(outputs) or stencil.fixed:
+    bent = tile.bent
+    if survey is not None and (reaching := survey.reaches_over[tile.rows]).any():
+        bent = reaching[:, None] | (np.zeros(tile.numeric.shape, dtype=np.bool_) if bent is None else bent)
+    if bent is None or stencil.fixed:
         return []
-    columns: Indices = np.arange(tile.columns.start, tile.columns.stop, dtype=np.intp)
-    at_row, at_column = np.nonzero(differs(stencil, tile.numeric[outputs - tile.rows.start], columns, outputs))
-    rows, columns, where = outputs[at_row], columns[at_column], (outputs[at_row] - tile.rows.start, at_column)
+    rows, columns = (np.flatnonzero(bent.any(axis=axis)) for axis in (1, 0))
+    where = np.ix_(rows, columns)
+    found = bent[where] & differs(
+        stencil, tile.numeric[where], columns + tile.columns.start, rows + tile.rows.start
+    )
+    at_row, at_column = np.nonzero(found)
+    return _accused(tolerances, tile, analytic, rows[at_row], columns[at_column])
+
+
+def _accused(tolerances: Tolerances, tile: _Tile, analytic: Matrix, rows: Indices, columns: Indices) -> list[Suspects]:
+    """Entries of a tile as suspects, whether or not they agree."""
+    where, at_row, at_column = (rows, columns), rows + tile.rows.start, columns + tile.columns.start
     with np.errstate(all="ignore"):
-        tolerance = tolerances.of(np.abs(tile.numeric[where]), rows, columns)
+        tolerance = tolerances.of(np.abs(tile.numeric[where]), at_row, at_column)
         excess = np.nan_to_num(np.abs(analytic[where] - tile.numeric[where]) / tolerance, nan=np.inf)
-    return [Suspects(rows, columns, analytic[where], tile.numeric[where], tolerance, excess)] if len(rows) else []
+    found = Suspects(at_row, at_column, analytic[where], tile.numeric[where], tolerance, excess)
+    return [found] if len(found) else []
 
 
 def suspects_of(stencil: Stencil, tolerances: Tolerances, numeric: Matrix, analytic: Matrix) -> Suspects | None:

@@ -13,7 +13,7 @@ import numpy as np
 from gradproof.core.investigation import Investigation
 from gradproof.core.ladder import rungs, stepped
 from gradproof.core.norm import PART, parts
-from gradproof.core.precision import DOUBLE, EVALUATION_ROUND_OFF, HALF_OR_LESS, OWN_SIZE, SHORTEST, least_spacing
+from gradproof.core.precision import BEND, DOUBLE, EVALUATION_ROUND_OFF, HALF_OR_LESS, OWN_SIZE, SHORTEST, least_spacing
 from gradproof.core.problem import OutputChangedError, Problem
 from gradproof.core.space import alike
 from gradproof.core.stillness import stillness
@@ -22,6 +22,8 @@ from gradproof.core.visited import FEW, Visited
 
 # Points of more coordinates than this are made one at a time: blocks of memory of one size leave no gaps.
 _LONG = 2**17
+# The part of the largest change over a step of screening that a bend must be for a finer step to be taken.
+_BENDS = 2.0**-7
 
 
 class Quotients:
@@ -71,6 +73,10 @@ class Quotients:
 
     def screen(self, columns: slice) -> Matrix:
         """One central difference per column: J^T restricted to `columns`, one row each; NaN where F leaps."""
+        return self.screen_bends(columns)[0]
+
+    def screen_bends(self, columns: slice) -> tuple[Matrix, Flags | None]:
+        """The same; and where F bends over the step, as at a kink. None: nowhere."""
         count, step = columns.stop - columns.start, self.step[columns]
         rows = np.empty((2 * count, count))
         rows[:] = self.problem.point[columns]
@@ -80,24 +86,40 @@ class Quotients:
         self._round(rows, columns)
         values = self.attempt(rows, columns)
         quotients = (values[:count] - values[count:]) / stepped(above - below, 2.0 * step)[:, None]
-        if not self.fixed and self.only_eps is not None and self.only_eps <= DOUBLE and self.problem.noise is None:
-            leaps = self.leaps(values)
-            if leaps.any():
-                quotients[leaps] = np.nan
-        return quotients
+        if self.fixed or self.only_eps is None or self.only_eps > DOUBLE or self.problem.noise is not None:
+            return quotients, None
+        second = self.second(values)
+        bends = self.are_bends(second, np.abs(quotients).max(initial=0.0, where=np.isfinite(quotients)) * step[:, None])
+        leaps = self.leaps(values, second)
+        if leaps.any():
+            quotients[leaps] = np.nan
+        return quotients, bends if bends.any() else None
 
-    def leaps(self, values: Matrix) -> Flags:
-        """Where the function changes by its own size between its point and both sides: what happens there is not seen.
-
-        `values` are those of steps to one side, then to the other, one row each. Outputs that happen to be nearly zero,
-        beside what they are there, have no size of their own.
-        """
+    def second(self, values: Matrix) -> Matrix:
+        """How far F is from straight over steps to one side, then to the other, one row of `values` each."""
         count = len(values) // 2
         with np.errstate(invalid="ignore", over="ignore"):
             second = values[:count] + values[count:]
             second -= 2.0 * self.problem.value
-            found = np.abs(second, out=second) > self._own_size
-            return found & (OWN_SIZE**2 * np.abs(values[:count]) <= self._own_size) if found.any() else found
+            return np.abs(second, out=second)
+
+    def leaps(self, values: Matrix, second: Matrix) -> Flags:
+        """Where the function changes by its own size between its point and both sides: what happens there is not seen.
+
+        Outputs that happen to be nearly zero, beside what they are there, have no size of their own.
+        """
+        with np.errstate(invalid="ignore", over="ignore"):
+            found = second > self._own_size
+            beside = np.abs(values[: len(second)])
+            return found & (OWN_SIZE**2 * beside <= self._own_size) if found.any() else found
+
+    def are_bends(self, second: Matrix, largest: Matrix | float) -> Flags:
+        """Where F is no more straight over a step than at a kink, or than near an extremum; `largest` is what it moves.
+
+        Over the steps of screening, other functions are straight to a part of the step.
+        """
+        with np.errstate(invalid="ignore", over="ignore"):
+            return second > _BENDS * largest + BEND * self.noise
 
     @functools.cached_property
     def _own_size(self) -> Vector:

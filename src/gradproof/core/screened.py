@@ -23,6 +23,8 @@ from gradproof.core.types import Flags, Indices, Matrix
 
 FINE = 25
 """The rung of a fine step, which sees kinks that lie nearer than any step of a survey or of screening."""
+# That of another one, which has a kink in its middle where the first does not.
+_FINER = 31
 # How many rungs above the finest of a survey that is finer still: round-off is less there.
 _COARSER = 3
 # The part of a slope that the two steps may differ by before that is taken for a kink.
@@ -101,10 +103,16 @@ class Repeated:
 
 
 def differs(stencil: Stencil, first: Matrix, columns: Indices, outputs: Indices) -> Flags:
-    """Of which entries, outputs by columns, a far finer step to one side says something else than the `first` did."""
-    slopes, step = stencil.finely(columns, FINE, outputs)
-    with np.errstate(all="ignore"):
-        return _is_bend(np.abs(slopes.T - first), np.multiply.outer(stencil.noise[outputs], 1.0 / step), first)
+    """Of which entries, outputs by columns, far finer steps to one side say something else than the `first` did.
+
+    One step may end as far behind a kink as the kink is away: then its slope is the mean of both sides, too.
+    """
+    found = np.zeros(first.shape, dtype=np.bool_)
+    for rung in (FINE, _FINER):
+        slopes, step = stencil.finely(columns, rung, outputs)
+        with np.errstate(all="ignore"):
+            found |= _is_bend(np.abs(slopes.T - first), np.multiply.outer(stencil.noise[outputs], 1.0 / step), first)
+    return found
 
 
 def _is_bend(apart: Matrix, floor: Matrix, first: Matrix) -> Flags:
