@@ -37,8 +37,13 @@ _PLACES = 4
 class Beside:
     """Some outputs along one coordinate: which of them have a kink beside the point, and their slopes at the point."""
 
-    found: Flags
+    by: Vector
+    """What slopes change by at the kink; zero where there is none."""
     estimate: Estimate
+
+    @property
+    def found(self) -> Flags:
+        return self.by > 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +75,7 @@ def of_argument(stencil: Stencil, column: int, slope: Matrix) -> Matrix:
 
 
 def look_beside(stencil: Stencil, column: int, outputs: Indices, sizes: tuple[float, ...]) -> Beside:
-    """The slopes of those outputs that have a kink on one side of the point, by steps of these sizes and longer ones."""
+    """The slopes of outputs with a kink to one side of the point, by steps of these sizes and longer ones."""
     sizes = _LONGER + sizes
     slopes, floors = slopes_to_both_sides(stencil, column, outputs, sizes)
     bends = _bends(slopes, floors, np.array(sizes) * stencil.scale[column])
@@ -88,7 +93,7 @@ def look_beside(stencil: Stencil, column: int, outputs: Indices, sizes: tuple[fl
             seen = np.isfinite(apart + bar[0, here]) & ~found[here]
             which = here[seen]
             found[which], value[which], error[which] = True, slope[0, which], (bar[0, here] + apart)[seen]
-    return Beside(found, Estimate(value, error, 0))
+    return Beside(np.where(found, np.abs(bends.by), 0.0), Estimate(value, error, 0))
 
 
 def _bends(slopes: Matrix, floors: Matrix, steps: Vector) -> _Bends:

@@ -13,11 +13,11 @@ what the function leaps by stays the same. Where a bend shrinks with the step, t
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gradproof.core.beside import look_beside, of_argument, slopes_to_both_sides
+from gradproof.core.beside import Beside, look_beside, of_argument, slopes_to_both_sides
 from gradproof.core.ladder import Estimate, settle
 from gradproof.core.precision import APART, BEND, DOUBLE
 from gradproof.core.stencil import Stencil
@@ -63,12 +63,15 @@ class FineLook:
     right: Estimate
     plain: Flags
     """Where the longer half of the steps suffice. What only the shortest ones see may as well be noise."""
+    nearby: Vector
+    """What slopes change by at a kink beside the point; zero where none was found."""
 
     @staticmethod
     def unneeded(count: int) -> FineLook:
         """That which was not taken."""
         nothing = Estimate(np.full(count, np.nan), np.full(count, np.inf), 0)
-        return FineLook(np.full(count, Shape.UNCLEAR, dtype=np.intp), nothing, nothing, nothing, np.zeros(count, bool))
+        unclear, nowhere = np.full(count, Shape.UNCLEAR, dtype=np.intp), np.zeros(count, bool)
+        return FineLook(unclear, nothing, nothing, nothing, nowhere, np.zeros(count))
 
 
 def can_look(stencil: Stencil) -> bool:
@@ -130,14 +133,25 @@ def look_finely(stencil: Stencil, column: int, outputs: Indices) -> FineLook:
         plain = _shapes((right - left)[:_PLAIN], central[:_PLAIN], 2.0 * floors[:_PLAIN]) == shape
         plain &= np.abs(first - value) <= bar + error
     left_side, right_side = (Estimate(*each, evaluations=0) for each in sides)
+    look = FineLook(shape, Estimate(value, error, 0), left_side, right_side, plain, np.zeros(len(outputs)))
     # of a kink beside the point, steps that do not reach it are few, or see nothing move
     few = straddling.any(axis=0) | between_steps
-    if few.any():
-        beside = look_beside(stencil, column, outputs, _SIZES)
-        better = beside.found & few
-        value, error = np.where(better, beside.estimate.value, value), np.where(better, beside.estimate.error, error)
-        shape[better], plain = Shape.SMOOTH, plain | better
-    return FineLook(shape, Estimate(value, error, 0), left_side, right_side, plain)
+    return _with_kinks_beside(look, look_beside(stencil, column, outputs, _SIZES), few) if few.any() else look
+
+
+def _with_kinks_beside(look: FineLook, beside: Beside, where: Flags) -> FineLook:
+    """The same, where the function is smooth up to a kink that was found."""
+    better = beside.found & where
+    value, error = (
+        np.where(better, getattr(beside.estimate, name), getattr(look.estimate, name)) for name in ("value", "error")
+    )
+    return replace(
+        look,
+        shape=np.where(better, Shape.SMOOTH, look.shape),
+        estimate=Estimate(value, error, 0),
+        plain=look.plain | better,
+        nearby=np.where(better, beside.by, 0.0),
+    )
 
 
 def is_kink(stencil: Stencil, column: int, outputs: Indices, left: Vector, right: Vector) -> Flags:

@@ -19,7 +19,7 @@ from gradproof.core.precision import CONFIDENCE, DOUBLE
 from gradproof.core.problem import Problem
 from gradproof.core.stencil import Stencil
 from gradproof.core.survey import Survey
-from gradproof.core.types import Flags, Indices, Matrix
+from gradproof.core.types import Flags, Indices, Matrix, Vector
 
 FINE = 25
 """The rung of a fine step, which sees kinks that lie nearer than any step of a survey or of screening."""
@@ -27,8 +27,8 @@ FINE = 25
 _FINER = 31
 # How many rungs above the finest of a survey that is finer still: round-off is less there.
 _COARSER = 3
-# The part of a slope that the two steps may differ by before that is taken for a kink.
-_BENT = 1e-3
+# The part of a slope that the two steps may differ by before that is taken for a kink, and how much round-off.
+_BENT, _NOISY = 1e-3, 8.0
 # Two looks at an ordinary function differ by less than this part of the largest entry of a row, or than so much
 # round-off.
 _ALIKE, _ROUND_OFF = 1e-4, 64.0
@@ -108,16 +108,25 @@ def differs(stencil: Stencil, first: Matrix, columns: Indices, outputs: Indices)
     One step may end as far behind a kink as the kink is away: then its slope is the mean of both sides, too.
     """
     found = np.zeros(first.shape, dtype=np.bool_)
-    for rung in (FINE, _FINER):
+    for rung in (FINE, _FINER) if can_confirm(stencil.problem) else (FINE,):
         slopes, step = stencil.finely(columns, rung, outputs)
         with np.errstate(all="ignore"):
             found |= _is_bend(np.abs(slopes.T - first), np.multiply.outer(stencil.noise[outputs], 1.0 / step), first)
     return found
 
 
+def unnoticed(stencil: Stencil, largest: float) -> Vector:
+    """How far apart the sides of a kink may be for which `differs` says nothing, for each input.
+
+    `largest` is the largest of the entries. Of either side the mean differs by half of that.
+    """
+    floor = float(stencil.noise.max(initial=0.0)) * 2.0**_FINER / stencil.scale
+    return 2.0 * (_NOISY * floor + _BENT * largest)
+
+
 def _is_bend(apart: Matrix, floor: Matrix, first: Matrix) -> Flags:
     """Where two steps differ by more than round-off, and more than those of a smooth function do."""
-    return apart > 8.0 * floor + _BENT * np.abs(first).max(initial=0.0, where=np.isfinite(first))
+    return apart > _NOISY * floor + _BENT * np.abs(first).max(initial=0.0, where=np.isfinite(first))
 
 
 def _are_unlike(error: Matrix, floor: Matrix, rows: Matrix) -> Flags:

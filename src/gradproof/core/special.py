@@ -116,15 +116,18 @@ class Special:
         suspects, which = judged.suspects, here[where]
         value, error = look.estimate.value[where], look.estimate.error[where]
         rows, columns = suspects.rows[which], suspects.columns[which]
-        tolerance = self._tolerances.of(np.abs(value), rows, columns, error)
+        tolerance, nearby = self._tolerances.of(np.abs(value), rows, columns, error), look.nearby[where]
         with np.errstate(all="ignore"):
             difference = np.abs(suspects.analytic[which] - value)
             suspects.numeric[which], suspects.tolerance[which], judged.error[which] = value, tolerance, error
-            judged.status[which] = rank(difference, error, tolerance, self._tolerances.widest_bar(rows, columns))
+            judged.status[which] = rank(
+                difference, error, tolerance, self._tolerances.widest_bar(rows, columns, nearby)
+            )
             suspects.excess[which] = np.nan_to_num(difference / (tolerance + error), nan=np.inf)
         noisy = (judged.status[which] == Status.WRONG.rank) & ~look.plain[where]
-        unclear = which[noisy | (judged.status[which] == Status.INCONCLUSIVE.rank)]
-        judged.status[unclear], judged.error[unclear] = Status.INCONCLUSIVE.rank, np.inf
+        unclear = noisy | (judged.status[which] == Status.INCONCLUSIVE.rank)
+        judged.status[which[unclear]] = Status.INCONCLUSIVE.rank
+        judged.error[which[unclear & (nearby == 0)]] = np.inf
 
 
 def _finer(side: Estimate, fine: Estimate, where: Flags) -> Estimate:

@@ -113,10 +113,11 @@ class Tolerances:
         relative = self.rtol[columns] + self.row_rtol[rows, None]
         return self.atol(rows, columns) + relative * largest + self.floor(rows, columns)
 
-    def widest_bar(self, rows: Indices, columns: Indices) -> Vector:
+    def widest_bar(self, rows: Indices, columns: Indices, nearby: Vector | float = 0.0) -> Vector:
         """How wide an error bar may be, for each of these entries, where no tolerance was asked for that can be met.
 
         Small next to the largest claim of the pair; and where those are round-off of others, negligible next to these.
+        Or small next to what slopes change by at a kink `nearby`, where that was measured.
         """
         if not self._accepts_bars:
             return np.zeros(1)
@@ -124,7 +125,7 @@ class Tolerances:
         most = float(claimed.max(initial=0.0))
         round_off = claimed <= DERIVATIVE_ROUND_OFF * DOUBLE * most
         widest = np.where(round_off, self._negligible * float(self.rtol.min()) * most, WIDEST_BAR * claimed)
-        return self._claimed.pick(widest, rows, columns)
+        return np.maximum(self._claimed.pick(widest, rows, columns), WIDEST_BAR * nearby)
 
     def bound(self, largest: Sequence[float] | None) -> None:
         """Excuse no entry of an input more than one of this size, which is what a certificate knows of, if any."""
