@@ -32,8 +32,8 @@ class Confirmed(NamedTuple):
     """What groups confirm of a Jacobian."""
 
     columns: Flags
-    bent: Flags
-    """Rows with a bend within the steps: at a kink beside the point, a group confirms the mean of its two sides."""
+    bent: Flags | None
+    """Rows with a bend within the steps, if any: beside a kink, a group confirms the mean of its two sides."""
 
 
 def confirmed(stencil: Stencil, tolerances: Tolerances, claimed: Matrix, rows: slice, length: int) -> Confirmed | None:
@@ -48,7 +48,7 @@ def confirmed(stencil: Stencil, tolerances: Tolerances, claimed: Matrix, rows: s
     pattern = claimed != 0
     if not tolerances.least_atol and pattern.any():
         return None
-    settled, bent = np.zeros(inputs.size, dtype=np.bool_), np.zeros(len(claimed), dtype=np.bool_)
+    settled, bent = np.zeros(inputs.size, dtype=np.bool_), None
     watched = not pattern.any(axis=1).all()
     for run in inputs.chunks(inputs.size):
         claims = _claims(claimed[:, run], pattern[:, run], _by_block(inputs, run))
@@ -57,7 +57,8 @@ def confirmed(stencil: Stencil, tolerances: Tolerances, claimed: Matrix, rows: s
                 groups = slice(first, min(first + length, claims.count))
                 found = _confirm(stencil, tolerances, claims, rows, run, groups, watched=watched)
                 settled[run] |= found.columns
-                bent |= found.bent
+                if found.bent is not None:
+                    bent = found.bent if bent is None else bent | found.bent
     return Confirmed(settled, bent)
 
 
@@ -244,15 +245,14 @@ def _confirm(
     moved = above - below
     residual = values[:count, rows] - values[count:, rows]
     second = stencil.second(values)
-    largest = np.abs(residual).max(initial=0.0, where=np.isfinite(residual)) / 2.0
-    bent = stencil.are_bends(second, largest)[:, rows].any(axis=0)
+    bends = stencil.find_bends(second[:, rows], residual, rows)
     residual -= claims.differences(groups, moved)
     if watched:
         residual[stencil.leaps(values, second)[:, rows]] = np.inf
     closest = claims.least(groups, tolerances.least_atol * np.abs(moved))
     allowed = _allowed(stencil.noise[rows], closest[:, None])
     agrees = np.logical_and.reduce(np.abs(residual, out=residual) <= allowed, axis=1)
-    return Confirmed(claims.members(groups, agrees), bent)
+    return Confirmed(claims.members(groups, agrees), None if bends is None else bends.any(axis=0))
 
 
 def _allowed(noise: Vector, closest: Matrix) -> Matrix:

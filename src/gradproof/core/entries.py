@@ -173,7 +173,7 @@ def _numeric(
     for columns in stencil.problem.inputs.chunks(length):
         if claimed is not None and found is not None and found.columns[columns].all():
             here = claimed[:, columns]
-            bent = np.broadcast_to(found.bent[:, None], here.shape) if found.bent.any() else None
+            bent = None if found.bent is None else np.broadcast_to(found.bent[:, None], here.shape)
             yield _Tile(panel, columns, here, bent, settled=True)
         else:
             numeric, bent = stencil.screen_bends(columns)

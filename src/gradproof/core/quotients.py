@@ -22,7 +22,7 @@ from gradproof.core.visited import FEW, Visited
 
 # Points of more coordinates than this are made one at a time: blocks of memory of one size leave no gaps.
 _LONG = 2**17
-# The part of the largest change over a step of screening that a bend must be for a finer step to be taken.
+# The part of the largest change across a step of screening that a bend must be for a finer step to be taken.
 _BENDS = 2.0**-7
 
 
@@ -85,15 +85,15 @@ class Quotients:
         below -= step
         self._round(rows, columns)
         values = self.attempt(rows, columns)
-        quotients = (values[:count] - values[count:]) / stepped(above - below, 2.0 * step)[:, None]
+        across = values[:count] - values[count:]
+        quotients = across / stepped(above - below, 2.0 * step)[:, None]
         if self.fixed or self.only_eps is None or self.only_eps > DOUBLE or self.problem.noise is not None:
             return quotients, None
         second = self.second(values)
-        bends = self.are_bends(second, np.abs(quotients).max(initial=0.0, where=np.isfinite(quotients)) * step[:, None])
         leaps = self.leaps(values, second)
         if leaps.any():
             quotients[leaps] = np.nan
-        return quotients, bends if bends.any() else None
+        return quotients, self.find_bends(second, across)
 
     def second(self, values: Matrix) -> Matrix:
         """How far F is from straight over steps to one side, then to the other, one row of `values` each."""
@@ -113,13 +113,18 @@ class Quotients:
             beside = np.abs(values[: len(second)])
             return found & (OWN_SIZE**2 * beside <= self._own_size) if found.any() else found
 
-    def are_bends(self, second: Matrix, largest: Matrix | float) -> Flags:
-        """Where F is no more straight over a step than at a kink, or than near an extremum; `largest` is what it moves.
+    def find_bends(self, second: Matrix, across: Matrix, rows: slice = ALL) -> Flags | None:
+        """Where some outputs bend over steps as at a kink beside the point, or as near an extremum; None: nowhere.
 
-        Over the steps of screening, other functions are straight to a part of the step.
+        `across` is what they move between the two sides: nothing, if what bends is symmetric about the point itself.
         """
         with np.errstate(invalid="ignore", over="ignore"):
-            return second > _BENDS * largest + BEND * self.noise
+            moved = np.abs(across)
+            if second.max(initial=0.0) <= _BENDS * moved.max(initial=0.0):  # nearly always
+                return None
+            largest = np.fmax(moved.max(initial=0.0, where=np.isfinite(moved)), _BENDS * self._own_size[rows])
+            bends = (second > _BENDS * largest + BEND * self.noise[rows]) & (moved > 0)
+            return bends if bends.any() else None
 
     @functools.cached_property
     def _own_size(self) -> Vector:
