@@ -14,6 +14,7 @@ import torch
 from functions import custom
 
 from gradproof import Report, Verdict, check
+from gradproof.torch import gradcheck
 
 Tensor = torch.Tensor
 Function = Callable[[Tensor], Tensor]
@@ -102,3 +103,44 @@ def test_one_of_thousands_beside_its_kink_is_seen(distance: float) -> None:
     report = judged(torch.relu, point, slopes)
     assert report.verdict is Verdict.FAIL
     assert report.findings[0].input_element == (7,)
+
+
+ELSEWHERE: dict[str, tuple[Function, float, float, float]] = {
+    "hinge": (lambda x: torch.relu(1 - x), 1.0, -1.0, 0.0),
+    "clamp": (lambda x: x.clamp(-1, 1), 1.0, 1.0, 0.0),
+    "maximum": (lambda x: torch.maximum(x, torch.full_like(x, 2.0)), 2.0, 0.0, 1.0),
+    "hardswish": (torch.nn.functional.hardswish, 3.0, 1.5, 1.0),
+}
+
+
+def by_hand(forward: Function, slope: float) -> Function:
+    """The function with its own derivative, but for the first element."""
+
+    def backward(saved: tuple[Tensor, ...], g: Tensor) -> Tensor:
+        with torch.enable_grad():
+            point = saved[0].detach().requires_grad_()
+            (right,) = torch.autograd.grad(forward(point).sum(), point)
+        right[0] = slope
+        return g * right
+
+    return custom(forward, backward)
+
+
+@pytest.mark.filterwarnings("ignore::gradproof.backends.notices.UnseenWarning")
+@pytest.mark.parametrize("distance", [1e-7, 1e-8, 1e-9, 1e-10, 1e-12])
+@pytest.mark.parametrize("sign", [-1, 1])
+@pytest.mark.parametrize("n", [1, 4])
+@pytest.mark.parametrize("name", ELSEWHERE)
+def test_kinks_that_are_not_at_zero_are_judged_in_every_mode(name: str, n: int, sign: int, distance: float) -> None:
+    forward, at, left, right = ELSEWHERE[name]
+    slope = right if sign > 0 else left
+    point = torch.tensor([at + sign * distance, 0.3, -0.6, 0.2], dtype=torch.float64)[:n].requires_grad_()
+    for claim in (left, right, (left + right) / 2):
+        function = by_hand(forward, claim)
+        report = check(function, point, modes="reverse", properties="jacobian")
+        assert report.verdict is (Verdict.PASS if claim == slope else Verdict.FAIL), (claim, str(report))
+        for fast in (False, True):
+            passes = gradcheck(function, (point,), fast_mode=fast, raise_exception=False)
+            assert passes is (claim == slope), (claim, fast)
+        if claim != slope:
+            assert report.findings[0].input_element == (0,)

@@ -116,7 +116,7 @@ def accused_entries(
     if found is None:
         investigation.screened = None
         return None
-    seen = seen_of(tolerances, [found], survey, survey.between_sides()) if options.certify else None
+    seen = seen_of(tolerances, [found], survey) if options.certify else None
     return EveryEntry([found], None if seen is None else seen & Seen(_hidden(stencil), 0.0))
 
 

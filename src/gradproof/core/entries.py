@@ -22,7 +22,7 @@ from gradproof.core.judge import Judge
 from gradproof.core.ladder import rungs
 from gradproof.core.options import Options
 from gradproof.core.problem import Mode, Problem
-from gradproof.core.screened import Repeated, can_confirm, differs, unnoticed
+from gradproof.core.screened import Repeated, can_confirm, differs
 from gradproof.core.seen import Seen
 from gradproof.core.segments import clear, disputed
 from gradproof.core.status import Status
@@ -31,7 +31,7 @@ from gradproof.core.survey import Survey, draw_direction
 from gradproof.core.suspects import Judged, Suspects
 from gradproof.core.together import Claim, joined, judge_many
 from gradproof.core.tolerances import Tolerances
-from gradproof.core.types import Flags, Indices, Matrix, Vector
+from gradproof.core.types import Flags, Indices, Matrix
 
 # Bytes of one block of rows, and the fewest rows that make a batch worth starting.
 _CACHE, _LEAST_ROWS = 2**20, 64
@@ -117,9 +117,7 @@ def every_entry(
     if Mode.REVERSE in modes and (slopes := disputed(stencil)) is not None:
         judged.append(slopes)
     investigation.screened = None if numeric is None else Screened(numeric, stencil.step)
-    seen = None
-    if survey is not None and options.certify:
-        seen = seen_of(tolerances, judged, survey, _between_sides(stencil, survey, numeric))
+    seen = seen_of(tolerances, judged, survey) if survey is not None and options.certify else None
     return EveryEntry(judged, seen, _drowned(tolerances, problem))
 
 
@@ -188,24 +186,12 @@ def _all_seen(tolerances: Tolerances, tiles: Iterator[_Tile]) -> list[_Tile]:
     return kept
 
 
-def _between_sides(stencil: Stencil, survey: Survey, numeric: Matrix | None) -> Vector:
-    """How far apart the sides of kinks that nobody came upon may be along each coordinate.
-
-    `numeric` is the Jacobian, if it was kept: then every entry of an output with a kink has been looked at by finer
-    steps.
-    """
-    apart = survey.between_sides()
-    if numeric is None or stencil.fixed or not apart.any():
-        return apart
-    return np.fmin(apart, unnoticed(stencil, float(np.abs(numeric).max(initial=0.0, where=np.isfinite(numeric)))))
-
-
-def seen_of(tolerances: Tolerances, judged: list[Judged], survey: Survey, excused: Vector) -> Seen:
+def seen_of(tolerances: Tolerances, judged: list[Judged], survey: Survey) -> Seen:
     """Every entry was compared: nothing can have been missed beyond the tolerance of the largest entry.
 
     Of entries that were measured again, error bars excuse more; at a kink, all between its two sides is excused.
-    `excused` is how far apart those of kinks that nobody came upon may be along each coordinate.
     """
+    excused = survey.between_sides()
     for each in judged:
         bars = each.error + each.suspects.tolerance
         for k, (left, right) in each.sides.items():

@@ -22,8 +22,9 @@ from gradproof.core.visited import FEW, Visited
 
 # Points of more coordinates than this are made one at a time: blocks of memory of one size leave no gaps.
 _LONG = 2**17
-# The part of the largest change across a step of screening that a bend must be for a finer step to be taken.
-_BENDS = 2.0**-7
+# The part of the largest change across a step of screening that a bend must be for a finer step to be taken: that of
+# sin(2e3 x) is less.
+_BENDS = 2.0**-4
 
 
 class Quotients:
@@ -122,7 +123,8 @@ class Quotients:
             moved = np.abs(across)
             if second.max(initial=0.0) <= _BENDS * moved.max(initial=0.0):  # nearly always
                 return None
-            largest = np.fmax(moved.max(initial=0.0, where=np.isfinite(moved)), _BENDS * self._own_size[rows])
+            by_size = DOUBLE ** (1 / 3) / OWN_SIZE * self._own_size[rows]  # what an output of this size moves by
+            largest = np.fmax(moved.max(initial=0.0, where=np.isfinite(moved)), by_size)
             bends = (second > _BENDS * largest + BEND * self.noise[rows]) & (moved > 0)
             return bends if bends.any() else None
 

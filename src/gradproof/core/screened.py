@@ -19,7 +19,7 @@ from gradproof.core.precision import CONFIDENCE, DOUBLE
 from gradproof.core.problem import Problem
 from gradproof.core.stencil import Stencil
 from gradproof.core.survey import Survey
-from gradproof.core.types import Flags, Indices, Matrix, Vector
+from gradproof.core.types import Flags, Indices, Matrix
 
 FINE = 25
 """The rung of a fine step, which sees kinks that lie nearer than any step of a survey or of screening."""
@@ -113,15 +113,6 @@ def differs(stencil: Stencil, first: Matrix, columns: Indices, outputs: Indices)
         with np.errstate(all="ignore"):
             found |= _is_bend(np.abs(slopes.T - first), np.multiply.outer(stencil.noise[outputs], 1.0 / step), first)
     return found
-
-
-def unnoticed(stencil: Stencil, largest: float) -> Vector:
-    """How far apart the sides of a kink may be for which `differs` says nothing, for each input.
-
-    `largest` is the largest of the entries. Of either side the mean differs by half of that.
-    """
-    floor = float(stencil.noise.max(initial=0.0)) * 2.0**_FINER / stencil.scale
-    return 2.0 * (_NOISY * floor + _BENT * largest)
 
 
 def _is_bend(apart: Matrix, floor: Matrix, first: Matrix) -> Flags:
