@@ -141,10 +141,9 @@ def look_finely(stencil: Stencil, column: int, outputs: Indices) -> FineLook:
 
 def _with_kinks_beside(look: FineLook, beside: Beside, where: Flags) -> FineLook:
     """The same, where the function is smooth up to a kink that was found."""
-    better = beside.found & where
-    value, error = (
-        np.where(better, getattr(beside.estimate, name), getattr(look.estimate, name)) for name in ("value", "error")
-    )
+    better, ours, theirs = beside.found & where, look.estimate, beside.estimate
+    value = np.where(better, theirs.value, ours.value)
+    error = np.where(better, theirs.error, ours.error)
     return replace(
         look,
         shape=np.where(better, Shape.SMOOTH, look.shape),
