@@ -252,7 +252,8 @@ def _confirm(
     closest = claims.least(groups, tolerances.least_atol * np.abs(moved))
     allowed = _allowed(stencil.noise[rows], closest[:, None])
     agrees = np.logical_and.reduce(np.abs(residual, out=residual) <= allowed, axis=1)
-    return Confirmed(claims.members(groups, agrees), None if bends is None else bends.any(axis=0))
+    bent = None if bends is None else np.logical_or.reduce(bends, axis=0)
+    return Confirmed(claims.members(groups, agrees), bent)
 
 
 def _allowed(noise: Vector, closest: Matrix) -> Matrix:
