@@ -42,7 +42,9 @@ def jitted(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def changes(function: Any) -> list[str]:
-    return [note.partition(",")[0] for note in check(function, POINT).notes if "until jax.clear_caches()" in note]
+    return [
+        note.partition(",")[0] for note in check(function, POINT).notes if "jax.clear_caches() was called since" in note
+    ]
 
 
 def test_a_function_that_refers_to_the_same_has_no_note(jitted: Any) -> None:
