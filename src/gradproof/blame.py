@@ -28,7 +28,7 @@ class Blame:
     """
 
     recording: Recording
-    declared: Mapping[int, tuple[str, ...]]
+    declared: Mapping[int, str]
     whole: Report | None
     account: Account | None
     findings: Mapping[int, Sequence[Finding]]

@@ -24,8 +24,8 @@ _INTENDED = "the derivative was checked against the derivative of the intended f
 
 
 _CHANGED = (
-    "`{name}`, which the function refers to, is another one than at its first check: it was checked as it is now; unless "
-    "jax.clear_caches() was called since, what jax.jit keeps of the older one is used elsewhere"
+    "`{name}`, which the function refers to, is another one than at its first check: it was checked as it is now; "
+    "unless jax.clear_caches() was called since, what jax.jit keeps of the older one is used elsewhere"
 )
 
 
