@@ -25,11 +25,11 @@ from dataclasses import replace
 
 import numpy as np
 
+from gradproof.core.along import Along
 from gradproof.core.cancelled import cancelled
 from gradproof.core.capabilities import Twin
-from gradproof.core.directions import short
-from gradproof.core.draws import random_probe
 from gradproof.core.investigation import Investigation
+from gradproof.core.nearby import is_straight
 from gradproof.core.norm import norm, parts
 from gradproof.core.precision import (
     BY_DESIGN,
@@ -37,6 +37,7 @@ from gradproof.core.precision import (
     COARSEST_NOISE,
     DOUBLE,
     EVALUATION_ROUND_OFF,
+    HALF_OR_LESS,
     LEAST_JUMP,
     MEASURED,
     MEASURED_NOISE,
@@ -47,7 +48,7 @@ from gradproof.core.precision import (
     WIDEST_FORMAT,
     WIDEST_JUMP,
 )
-from gradproof.core.problem import OutputChangedError, Problem
+from gradproof.core.problem import Problem
 from gradproof.core.seen import Note
 from gradproof.core.space import Block, Space
 from gradproof.core.types import Flags, Matrix, Vector
@@ -134,7 +135,7 @@ def measured(investigation: Investigation) -> Problem | None:
     exponents = _rungs(_evaluated_in(problem))
     if not exponents or not problem.inputs.size or not problem.outputs.size:
         return None
-    here = _Along(investigation, 0)
+    here = _Ladder(investigation, 0)
     if here.is_smooth(exponents):
         return None
     noise, on_jump = here.noise(exponents)
@@ -144,8 +145,20 @@ def measured(investigation: Investigation) -> Problem | None:
     if not few and not any(_spacings(problem, noise)):  # a rare miss is no harm
         return None
     for which in range(1, _DIRECTIONS_OF_FEW if few else _DIRECTIONS):
-        noise = np.fmax(noise, _Along(investigation, which).noise(exponents)[0])
-    return _as_noisy_as(problem, noise, _spacings(problem, noise))
+        noise = np.fmax(noise, _Ladder(investigation, which).noise(exponents)[0])
+    return _as_noisy_as(problem, noise, _sustained(investigation, _spacings(problem, noise)))
+
+
+def _sustained(investigation: Investigation, found: Sequence[float]) -> list[float]:
+    """The spacings that are found, but zero where an output of half precision shows none of it close to the point."""
+    problem = investigation.problem
+    if _evaluated_in(problem) <= HALF_OR_LESS:
+        return [*found]
+    kept: list[float] = []
+    for block, eps in zip(problem.outputs.blocks, found, strict=True):
+        size = norm(problem.value[block.slice]) / math.sqrt(block.size or 1)
+        kept.append(0.0 if eps and is_straight(investigation, block, eps * size / 2.0) else eps)
+    return kept
 
 
 def known_inside(investigation: Investigation) -> Problem | None:
@@ -173,7 +186,7 @@ def jumping(investigation: Investigation) -> Problem | None:
         return None
     size = np.zeros(problem.outputs.size)
     for which, span in enumerate(_SPANS):
-        along = _Along(investigation, which)
+        along = _Ladder(investigation, which)
         size = np.fmax(size, jumps(along.values(np.linspace(-span, span, _CELLS + 1))))
         found = [eps if LEAST_JUMP < eps <= WIDEST_JUMP else 0.0 for eps in _spacings(problem, size)]
         if any(found):
@@ -247,13 +260,8 @@ def _own_spacing(problem: Problem) -> Vector:
     return np.maximum(problem.outputs.eps, problem.inputs.finest_eps)
 
 
-class _Along:
-    """The function along a random direction: signs and magnitudes of few bits, times a power of two near each scale."""
-
-    def __init__(self, investigation: Investigation, which: int) -> None:
-        self._investigation, self._problem = investigation, investigation.problem
-        probe = random_probe(self._problem.inputs.size, investigation.seed + 2 + which)
-        self._direction = short(probe, investigation.scale)
+class _Ladder(Along):
+    """Steps of several sizes along a random direction."""
 
     def noise(self, exponents: tuple[int, ...]) -> tuple[Vector, Flags]:
         """The noise of each output, zero where nothing stays; and whether the point lies on a jump of it."""
@@ -266,10 +274,10 @@ class _Along:
         That is, the same as on a coarse one: along some coordinates it may be a staircase, and smooth along others.
         """
         slopes, left = self._unexplained((exponents[_MIDDLE], *exponents[-2:]))
-        floor = MEASURED * TOLD * _own_spacing(self._problem) * self._problem.outputs.typical(self._problem.value)
+        floor = MEASURED * TOLD * _own_spacing(self.problem) * self.problem.outputs.typical(self.problem.value)
         with np.errstate(invalid="ignore"):
             apart = np.abs(slopes[0] - slopes[-1])
-            straight = apart <= _STRAIGHT * self._problem.outputs.typical(slopes[0])
+            straight = apart <= _STRAIGHT * self.problem.outputs.typical(slopes[0])
             return bool((straight & (slopes[-1] != 0) & (left[-1] <= floor)).all())
 
     def _unexplained(self, exponents: tuple[int, ...]) -> tuple[list[Vector], list[Vector]]:
@@ -284,22 +292,6 @@ class _Along:
             for row, found in zip([*slopes, *left], _rung_by_rung([row[part] for row in values], sizes), strict=True):
                 row[part] = found
         return slopes, left
-
-    def values(self, steps: Sequence[float] | Vector) -> Matrix:
-        """F at some steps, NaN where the function refuses a point. Without a batch, which may round otherwise."""
-        problem = self._problem
-        values = np.full((len(steps), problem.outputs.size), np.nan)
-        for row, step in zip(values, steps, strict=True):
-            point = problem.point + step * self._direction
-            if problem.evaluates_in is None:
-                problem.inputs.round_in_place(point)
-            try:
-                row[:] = self._investigation.evaluate(point)
-            except OutputChangedError:
-                raise
-            except Exception:  # outside of the domain: the others remain
-                continue
-        return values
 
 
 def _rung_by_rung(values: Sequence[Vector], sizes: Vector) -> Matrix:
