@@ -11,7 +11,7 @@ Entries of different rows and columns are looked at together, where no other ent
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,7 +28,8 @@ from gradproof.core.precision import (
     WIDEST_BAR,
     default_rtol,
 )
-from gradproof.core.problem import Mode
+from gradproof.core.problem import Mode, Problem
+from gradproof.core.space import Space
 from gradproof.core.status import Status
 from gradproof.core.stencil import Stencil
 from gradproof.core.suspects import Judged, Suspects
@@ -91,7 +92,8 @@ def clear(stencil: Stencil, tolerances: Tolerances, judged: Judged) -> None:
     """Call those suspects RIGHT that segments clear.
 
     Where the ladder is not to be believed, those that were WRONG, and of which no segment tells anything, are
-    INCONCLUSIVE; and so are those that were not looked at, if none of the worst is WRONG after all.
+    INCONCLUSIVE; and so are those that were not looked at, if none of the worst of the same output and input is WRONG
+    after all.
     """
     investigation, problem = stencil.investigation, stencil.problem
     low = problem.coarsest_eps > DOUBLE and problem.evaluates_in is None and problem.noise is None
@@ -112,8 +114,10 @@ def clear(stencil: Stencil, tolerances: Tolerances, judged: Judged) -> None:
         believed, looked_at[group] = believed and not wrong[cleared].any(), True
         if not believed:
             _doubt(judged, group[found.blind])
-    if not believed and not (judged.status[looked_at] == Status.WRONG.rank).any():
-        _doubt(judged, which)
+    if not believed:
+        for pair in _pairs(problem, suspects, which):
+            if not (judged.status[pair[looked_at[pair]]] == Status.WRONG.rank).any():
+                _doubt(judged, pair)
 
 
 def _entries(judged: Judged, which: Indices, largest: Vector) -> _Entries:
@@ -182,7 +186,7 @@ def disputed(stencil: Stencil) -> Judged | None:
 
 
 def _groups(investigation: Investigation, judged: Judged, which: Indices) -> list[Indices]:
-    """Those that can be looked at together, then some alone, worst first."""
+    """Those that can be looked at together, then some alone, worst first: of each output and input in turn."""
     suspects, rows = judged.suspects, investigation.rows
     which = which[np.argsort(-suspects.excess[which], kind="stable")]
     together = np.zeros(0, dtype=np.intp)
@@ -194,8 +198,31 @@ def _groups(investigation: Investigation, judged: Judged, which: Indices) -> lis
         claimed = rows[np.ix_(suspects.rows[picked], suspects.columns[picked])] != 0
         np.fill_diagonal(claimed, val=False)
         together = picked[~(claimed.any(axis=0) | claimed.any(axis=1))]
-    alone = which[~np.isin(which, together)][:_ALONE]
+    alone = _by_turns(_pairs(investigation.problem, suspects, which[~np.isin(which, together)]))[:_ALONE]
     return [group for group in (together, *alone[:, None]) if len(group)]
+
+
+def _pairs(problem: Problem, suspects: Suspects, which: Indices) -> list[Indices]:
+    """Some suspects by their output and input, in their order: entries of others say nothing of them."""
+    outputs, inputs = problem.outputs, problem.inputs
+    number = _block_of(outputs, suspects.rows[which]) * len(inputs.blocks) + _block_of(inputs, suspects.columns[which])
+    _, first, pair = np.unique(number, return_index=True, return_inverse=True)
+    return [which[pair == k] for k in np.argsort(first)]
+
+
+def _block_of(space: Space, coordinates: Indices) -> Indices:
+    """The number of the block that each coordinate is in."""
+    return np.searchsorted([block.stop for block in space.blocks], coordinates, side="right")
+
+
+def _by_turns(pairs: Sequence[Indices]) -> Indices:
+    """One of each, then another of each, until all are in.
+
+    >>> _by_turns([np.array([7, 3, 5]), np.array([1])]).tolist()
+    [7, 1, 3, 5]
+    """
+    turns = np.concatenate([np.arange(len(pair)) for pair in pairs] or [np.zeros(0)])
+    return np.concatenate([*pairs, np.zeros(0, dtype=np.intp)])[np.argsort(turns, kind="stable")]
 
 
 def _looked_at(investigation: Investigation, entries: _Entries) -> _LookedAt:
