@@ -111,7 +111,7 @@ def clear(stencil: Stencil, tolerances: Tolerances, judged: Judged) -> None:
         found = _looked_at(investigation, _entries(judged, group, largest[group]))
         cleared = group[found.cleared]
         judged.status[cleared], judged.error[cleared] = Status.RIGHT.rank, found.bar[found.cleared]
-        believed, looked_at[group] = believed and not wrong[cleared].any(), True
+        believed, looked_at[group] = believed and not wrong[cleared].any(), len(group) == 1
         if not believed:
             _doubt(judged, group[found.blind])
     if not believed:
@@ -185,8 +185,11 @@ def disputed(stencil: Stencil) -> Judged | None:
     return Judged(Mode.REVERSE, suspects, bar[wrong], np.full(len(suspects), Status.WRONG.rank))
 
 
-def _groups(investigation: Investigation, judged: Judged, which: Indices) -> list[Indices]:
-    """Those that can be looked at together, then some alone, worst first: of each output and input in turn."""
+def _groups(investigation: Investigation, judged: Judged, which: Indices) -> Iterator[Indices]:
+    """Those that can be looked at together, then some alone, worst first: of each output and input in turn.
+
+    Also those that are WRONG in company: beyond a kink, an output may depend on what it does not depend on here.
+    """
     suspects, rows = judged.suspects, investigation.rows
     which = which[np.argsort(-suspects.excess[which], kind="stable")]
     together = np.zeros(0, dtype=np.intp)
@@ -198,8 +201,13 @@ def _groups(investigation: Investigation, judged: Judged, which: Indices) -> lis
         claimed = rows[np.ix_(suspects.rows[picked], suspects.columns[picked])] != 0
         np.fill_diagonal(claimed, val=False)
         together = picked[~(claimed.any(axis=0) | claimed.any(axis=1))]
-    alone = _by_turns(_pairs(investigation.problem, suspects, which[~np.isin(which, together)]))[:_ALONE]
-    return [group for group in (together, *alone[:, None]) if len(group)]
+    if len(together) > 1:
+        yield together
+        together = together[judged.status[together] != Status.WRONG.rank]
+    else:
+        together = together[:0]
+    alone = which[~np.isin(which, together)]
+    yield from _by_turns(_pairs(investigation.problem, suspects, alone))[:_ALONE, None]
 
 
 def _pairs(problem: Problem, suspects: Suspects, which: Indices) -> list[Indices]:
