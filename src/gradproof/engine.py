@@ -306,11 +306,8 @@ def _not_asked(problem: Problem, options: Options, order: int) -> Iterator[str]:
 
 
 def is_fatal(finding: Finding) -> bool:
-    """For doors that raise: wrong, nothing verified, or beyond the tolerance by numbers too noisy to call it wrong.
-
-    Not zero on a staircase whose steps look like a number format's, where the usual step stays between two of them.
-    """
-    if finding.kind == "staircase":
+    """For doors that raise: wrong, nothing verified, or beyond the tolerance by numbers too noisy to call it wrong."""
+    if finding.kind == "staircase":  # zero is claimed, and the step that others take stays between two of its own
         return False
     if finding.status is Status.INCONCLUSIVE and finding.entries and finding.kind != "lone kink":
         return any(entry.difference > entry.tolerance and entry.error < math.inf for entry in finding.entries)
