@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from array_problem import DOUBLE, SINGLE, array_problem
 
-from gradproof.core.agreement import is_linear, is_sum, same, smallest_of, within
+from gradproof.core.agreement import adds_up, is_linear, is_sum, largest_of, same, smallest_of, within
 from gradproof.core.norm import PART
 
 NAN, INF = np.nan, np.inf
@@ -74,3 +74,27 @@ def test_long_answers_are_compared_in_all_parts() -> None:
     second[-1] += 1.0
     assert not within(first, second, 1e-8)
     assert within(first, second, np.where(first != second, 2.0, 0.0))
+
+
+@pytest.mark.parametrize("size", [7, 2 * PART + 7])
+def test_a_sum_is_compared_in_all_parts(size: int) -> None:
+    problem = array_problem(np.sin, np.ones(2), np.eye(2))
+    first, second = np.linspace(1.0, 2.0, size), np.linspace(-0.25, 0.5, size)
+    first[3], first[4] = INF, NAN
+    total = first + second / 0.125
+    assert adds_up(total, first, second, 0.125, problem)
+    assert adds_up(total * (1.0 + 1e-15), first, second, 0.125, problem)
+    for place in (0, 3, size - 1):
+        wrong = total.copy()
+        wrong[place] = 0.25
+        assert not adds_up(wrong, first, second, 0.125, problem)
+
+
+@pytest.mark.parametrize("bad", [NAN, INF, -INF])
+@pytest.mark.parametrize("place", [0, -1])
+def test_the_largest_of_a_long_vector_is_that_of_its_finite_values(bad: float, place: int) -> None:
+    values = np.linspace(-3.0, 2.0, 2 * PART + 7)
+    assert largest_of(values) == 3.0
+    values[place] = bad
+    assert 2.9 < largest_of(values) <= 3.0
+    assert largest_of(values.reshape(-1, 1)) == largest_of(values)

@@ -45,9 +45,9 @@ class Contributions:
         exact = sum(weights[place - low] * value for place, value in inside.items())
         return Answer(exact + self.noise(), self.bar)
 
-    def search(self) -> list[int]:
+    def search(self, *likely: int) -> list[int]:
         """Halving with decoding, as a pursuit does it."""
-        decode = Decoder(self.ask, self.space.element_of)
+        decode = Decoder(self.ask, self.space.element_of, np.array(likely, dtype=np.intp))
 
         def residual(low: int, high: int) -> float:
             return self.ask(low, np.ones(high - low)).residual
@@ -68,6 +68,24 @@ def test_the_sharper_a_residual_the_fewer_questions_its_place_takes(sharpness: f
         asked = Contributions(MILLION, {place: -0.3}, 0.3 / sharpness, seed)
         assert asked.search() == [place]
         assert asked.asked <= most  # the last question verifies
+
+
+@pytest.mark.parametrize("parts", [1, 2])
+def test_a_likely_place_is_found_by_one_question_and_verified_by_another(parts: int) -> None:
+    for seed in range(5):
+        likely = np.sort(np.random.default_rng(seed).choice(MILLION, 7, replace=False)).tolist()
+        asked = Contributions(MILLION, {likely[3]: 0.2}, 0.2 / 1e3, seed, parts)
+        assert asked.search(*likely) == [likely[3]]
+        assert asked.asked <= 1 + parts  # an element is halved
+
+
+@pytest.mark.parametrize("likely", [(), (3, 77, 400_000), tuple(range(5000))])
+def test_what_seems_likely_and_is_not_the_place_costs_nothing(likely: tuple[int, ...]) -> None:
+    for seed in range(5):
+        place = 500_000 + int(np.random.default_rng(seed).integers(MILLION // 2))
+        asked = Contributions(MILLION, {place: -0.3}, 0.3 / 1e3, seed)
+        assert asked.search(*likely) == [place]
+        assert asked.asked <= 5
 
 
 def test_a_weak_residual_is_left_to_halving() -> None:

@@ -298,6 +298,12 @@ def test_a_cotangent_that_was_written_to_shows_in_the_vjp_before() -> None:
         def aliased(self) -> list[Any]:
             return []
 
+        def share_memory(self, later: Any) -> bool:
+            return False
+
+        def overwritten(self) -> list[Any]:
+            return []
+
         def overwritten_cotangents(self) -> list[str]:
             return ["the cotangent of output 0", "a saved array"]
 

@@ -141,3 +141,15 @@ def test_kinks_and_smooth_functions_do_not_jump(function):
 
 def test_wide_jumps_are_no_solver_s():
     assert not learn_noise(investigation(lambda x: np.exp(x) * (1.0 + 0.01 * (x[0] > 0.31)), x), slight=True)
+
+
+def test_a_grid_along_one_input_is_seen_beside_another_that_is_smooth():
+    def product(z):
+        return (np.round(z[:24] * 2**10) / 2**10) * z[24:]
+
+    halves = [Part((24,)), Part((24,))]
+    z = np.concatenate([x, x[::-1]])
+    found = measured(investigation(product, z, inputs=halves))
+    assert found is not None
+    assert 2.0**-12 <= found.outputs.blocks[0].eps <= 2.0**-8
+    assert measured(investigation(lambda z: z[:24] * z[24:], z, inputs=halves)) is None

@@ -11,6 +11,7 @@ from array_problem import DOUBLE, Part, findings, investigation
 from gradproof.core.accusation import Outcome
 from gradproof.core.investigation import Investigation
 from gradproof.core.options import Options, Strategy
+from gradproof.core.precision import BOUNDED
 from gradproof.core.probing import Prober
 from gradproof.core.problem import Mode
 from gradproof.core.status import Status
@@ -90,10 +91,11 @@ def test_what_is_right_costs_the_same_at_every_size(build: Any, tolerances: Any,
         case = build(size)
         assert find(case, options(mode, **tolerances)) == []
         costs.append((case.cost.evaluations, case.cost.vjps, case.cost.jvps))
-    (few, *derivatives), (many, *_) = costs
+    (few, *derivatives), (many, *of_many) = costs
     assert many <= few + 2 <= 11  # at most one more rung
-    # a second one for the certificate, and the row of one output
-    assert costs[1][1:] == tuple(derivatives) == ((3, 0) if mode is Mode.REVERSE else (0, 2))
+    # the row of one output, and a second one for the certificate, unless more may hide than is excused
+    assert derivatives == ([3, 0] if mode is Mode.REVERSE else [0, 2])
+    assert of_many in ([derivatives, [2, 0]] if mode is Mode.REVERSE else [derivatives])
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -425,4 +427,4 @@ def test_the_largest_entry_is_asked_for_only_where_it_matters() -> None:
     seen = Prober(few, options()).run(Mode.REVERSE).seen
     assert few.cost.vjps == 3
     assert seen is not None
-    assert seen.smallest[0] >= 2.5e-7 * float(np.cos(0.5))  # the default tolerance of the largest entry
+    assert seen.smallest[0] >= BOUNDED * 2.5e-7 * float(np.cos(0.5))  # what is excused of the largest entry

@@ -33,6 +33,13 @@ def test_outputs_of_about_one_size_are_not_measured() -> None:
     assert case.cost.evaluations == before
 
 
+def test_a_few_thousand_times_smaller_is_about_one_size() -> None:
+    """So is a softmax, or a loss that happens to be small: what the larger guess excuses there is 2e-4 of it."""
+    few = investigation(lambda x: np.array([1e-4, 1.0, 1.0]) * np.sin(x), x[:3], vjp=lambda v: v)
+    assert stillness(few) is None
+    assert stillness(investigation(lambda x: np.array([1e-6, 1, 1]) * np.sin(x), x[:3], vjp=lambda v: v)) is not None
+
+
 def test_what_owes_nothing_to_others_is_as_still_as_its_own_size() -> None:
     noise = measured(beside(np.exp), x)
     assert noise is not None

@@ -173,6 +173,13 @@ def test_the_twin_is_checked_with_the_low_precisions_tolerance() -> None:
     assert wide_options(problem, Options(rtol=0)).rtol == 0
 
 
+def test_in_single_precision_the_twin_is_judged_by_what_that_rounds_and_not_by_what_its_differences_would_show() -> (
+    None
+):
+    assert wide_options(sines(SINGLE).problem, Options()).rtol == 256 * SINGLE
+    assert wide_options(sines(SINGLE, inside=BRAIN).problem, Options()).rtol == pytest.approx(1.2e-4, rel=0.02)
+
+
 def test_one_element_has_no_common_factor() -> None:
     assert common_factor(np.array([2.0]), np.array([1.0]), SINGLE) is None
     assert common_factor(np.array([2.0, 5.0]), np.array([1.0, 1.0]), SINGLE) is None

@@ -64,13 +64,26 @@ def is_sum(total: Vector, expected: Vector, largest: float, problem: Problem, sl
     return close(total, expected, problem, slack + reordered(problem.coarsest_eps) * largest)
 
 
+def adds_up(total: Vector, first: Vector, second: Vector, factor: float, problem: Problem) -> bool:
+    """Whether `total` is `close` to the first and the second divided by a factor, without an array for these."""
+    allowed = reordered(problem.coarsest_eps) * largest_of(total)
+    with np.errstate(over="ignore", invalid="ignore"):  # infinities may be the same
+        for part in parts(len(total)):
+            expected = second[part] / factor
+            expected += first[part]
+            if not _is_near(total[part], expected, allowed):
+                return False
+    return True
+
+
 def largest_of(values: Matrix) -> float:
     """The size of the largest finite value. Makes no copy of a Jacobian whose values are all finite."""
     if not values.size:
         return 0.0
-    largest = max(float(values.max()), -float(values.min()))
-    if math.isfinite(largest):
-        return largest
+    whole = values.reshape(-1) if values.flags.c_contiguous else values
+    largest = [max(float(whole[part].max()), -float(whole[part].min())) for part in parts(len(whole))]
+    if math.isfinite(sum(largest)):
+        return max(largest)
     return float(np.max(np.abs(values), initial=0.0, where=np.isfinite(values)))
 
 
@@ -91,7 +104,8 @@ def within(first: Vector, second: Vector, allowed: Slack) -> bool:
 
 
 def _is_near(first: Vector, second: Vector, allowed: Slack) -> bool:
-    near = np.abs(first - second) <= allowed
+    apart = first - second
+    near = np.abs(apart, out=apart) <= allowed
     if near.all():
         return True
     return bool((near | (first == second) | (np.isnan(first) & np.isnan(second))).all())

@@ -1,4 +1,4 @@
-"""A function along a random direction, at points that its numbers can store."""
+"""A function along a direction, at points that its numbers can store."""
 
 from __future__ import annotations
 
@@ -13,6 +13,23 @@ from gradproof.core.problem import OutputChangedError
 from gradproof.core.types import Matrix, Vector
 
 
+def values_along(investigation: Investigation, direction: Vector, steps: Sequence[float] | Vector) -> Matrix:
+    """F at some steps along a direction, one row each; NaN where it refuses the point, which is no verdict."""
+    problem = investigation.problem
+    values = np.full((len(steps), problem.outputs.size), np.nan)
+    for row, step in zip(values, steps, strict=True):
+        point = problem.point + step * direction
+        if problem.evaluates_in is None:
+            problem.inputs.round_in_place(point)
+        try:
+            row[:] = investigation.evaluate(point)
+        except OutputChangedError:
+            raise
+        except Exception:  # outside of the domain: the others remain
+            continue
+    return values
+
+
 class Along:
     """The function along a random direction: signs and magnitudes of few bits, times a power of two near each scale."""
 
@@ -25,16 +42,4 @@ class Along:
 
     def values(self, steps: Sequence[float] | Vector) -> Matrix:
         """F at some steps, NaN where the function refuses a point. Without a batch, which may round otherwise."""
-        problem = self.problem
-        values = np.full((len(steps), problem.outputs.size), np.nan)
-        for row, step in zip(values, steps, strict=True):
-            point = problem.point + step * self._direction
-            if problem.evaluates_in is None:
-                problem.inputs.round_in_place(point)
-            try:
-                row[:] = self._investigation.evaluate(point)
-            except OutputChangedError:
-                raise
-            except Exception:  # outside of the domain: the others remain
-                continue
-        return values
+        return values_along(self._investigation, self._direction, steps)

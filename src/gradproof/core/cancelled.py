@@ -13,11 +13,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from gradproof.core.along import values_along
 from gradproof.core.draws import random_probe
 from gradproof.core.investigation import Investigation
 from gradproof.core.norm import norm
 from gradproof.core.precision import CLEAR, DERIVATIVE_ROUND_OFF, MEASURED_NOISE
-from gradproof.core.problem import OutputChangedError, Problem
+from gradproof.core.problem import Problem
 from gradproof.core.types import Matrix, Vector
 
 # Steps in units of the scale: as long as the point, and so short that a smooth output hardly moves.
@@ -36,8 +37,8 @@ def cancelled(investigation: Investigation) -> Vector | None:
     if not small or not problem.inputs.size:
         return None
     direction = random_probe(problem.inputs.size, investigation.seed + 2) * investigation.scale
-    far = _values(investigation, direction, _LONG) - problem.value
-    near = _values(investigation, direction, _SHORT) - problem.value
+    far = values_along(investigation, direction, _LONG) - problem.value
+    near = values_along(investigation, direction, _SHORT) - problem.value
     noise = np.zeros(problem.outputs.size)
     for block in small:
         moved, jittered = _size(far[:, block.slice]), _size(near[:, block.slice])
@@ -57,20 +58,3 @@ def _largest(problem: Problem) -> float:
 
 def _size(values: Vector | Matrix) -> float:
     return norm(values.ravel()) / np.sqrt(values.size)
-
-
-def _values(investigation: Investigation, direction: Vector, steps: tuple[float, ...]) -> Matrix:
-    """F at some steps along a direction, NaN where the function refuses a point."""
-    problem = investigation.problem
-    values = np.full((len(steps), problem.outputs.size), np.nan)
-    for row, step in zip(values, steps, strict=True):
-        point = problem.point + step * direction
-        if problem.evaluates_in is None:
-            problem.inputs.round_in_place(point)
-        try:
-            row[:] = investigation.evaluate(point)
-        except OutputChangedError:
-            raise
-        except Exception:  # a step too far
-            continue
-    return values

@@ -7,11 +7,11 @@ needs; what a backend does not offer is reported as not covered. None of these f
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
-from gradproof.core.problem import Problem
+from gradproof.core.problem import Apply, Problem
 from gradproof.core.space import Block
 from gradproof.core.types import Flags, Indices, Matrix, Vector
 
@@ -69,6 +69,17 @@ class MemoryWatch(NamedTuple):
     consumed: Callable[[], tuple[str, ...]] = tuple
 
 
+class Walk(NamedTuple):
+    """F at several steps from the point along one direction, without an array for each point and each value.
+
+    `visit` hands over the value at each step in turn. That may be the function's own memory: it is not to be kept, nor
+    written to. `evaluate` is what it belongs to: a Problem that evaluates otherwise has no use for it.
+    """
+
+    evaluate: Apply
+    visit: Callable[[Vector, Iterable[float], Callable[[Vector], None]], None]
+
+
 class Anew(NamedTuple):
     """Whether each vjp calls the function first by now: of one that consumes what it saved, or its inputs."""
 
@@ -109,6 +120,14 @@ class Gradients(Protocol):
 
     def aliased(self) -> list[tuple[Block, str]]:
         """The blocks whose gradient shares memory with something that is not its own: what, in words."""
+        ...
+
+    def share_memory(self, later: Any) -> bool:
+        """Whether some lie in the memory of those of a later vjp, of the same kind."""
+        ...
+
+    def overwritten(self) -> list[Block]:
+        """The blocks whose gradient holds something else by now than what was returned."""
         ...
 
     def overwritten_cotangents(self) -> list[str]:
@@ -199,6 +218,12 @@ class Original(NamedTuple):
 
     value: Vector
     evaluate: Callable[[Vector], Vector]
+
+
+class Repeated(NamedTuple):
+    """What another call at the point gave, which was made for something else."""
+
+    value: Vector
 
 
 class Pattern(NamedTuple):

@@ -29,7 +29,7 @@ _LESS = 0.25
 # A coarse step, relative to the one that screens: what the two differ by is the error bar.
 _COARSE = 4.0
 # Steps that one entry is looked at with, in the same units, until two of them agree: on a staircase short ones do not.
-_LONGER = (1.0, 16.0, 256.0)
+_LONGER = (1.0, 16.0, 256.0, 4096.0, 65536.0)
 
 _Entry = tuple[int, int, float]
 """Output, input and what is claimed."""
@@ -53,8 +53,7 @@ def sticks_out(
     if not is_wrong_by_long_steps(investigation, mode, place, difference):
         return False
     sizes = np.array([abs(claim) for _, _, claim in others])
-    with np.errstate(divide="ignore"):
-        within = _LESS * difference * np.minimum(1.0, sizes / abs(size))
+    within = _LESS * difference * np.minimum(1.0, sizes / (abs(size) or difference))
     return 2 * int(_agree(stencil, others, within).sum()) > len(others)
 
 

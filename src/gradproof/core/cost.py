@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from typing import TypeVar
+
+T = TypeVar("T")
 
 
 class BudgetExhausted(BaseException):
@@ -60,6 +63,12 @@ class Cost:
         if self._is_limited or self.evaluations + count > self.most_evaluations:
             self.afford(count)
         self.evaluations += count
+
+    def counting(self, asked: Iterable[T]) -> Iterator[T]:
+        """Each of these in turn, with an evaluation counted before it."""
+        for each in asked:
+            self.evaluate()
+            yield each
 
     def pull(self, count: int = 1) -> None:
         """Count vjps, and the evaluations that they take where each calls the function first."""

@@ -45,6 +45,7 @@ _MOST = 2**9
 _APART = 4.0
 # A window that is left when a ratio is no digit is worth a question of its own if it is narrower by this factor.
 _NARROWER = 8
+NOWHERE: Indices = np.zeros(0, dtype=np.intp)
 # How often decoding may lead nowhere before the rest is left to halving.
 _FAILURES = 3
 
@@ -52,9 +53,12 @@ _FAILURES = 3
 class Decoder:
     """Narrows a stretch of places down to those that contribute all of it, by one question for each digit."""
 
-    def __init__(self, ask: Question, element_of: Callable[[Indices], Indices]) -> None:
-        """`element_of` tells the first place of the element that each place belongs to: an element is not divided."""
-        self._ask, self._element_of = ask, element_of
+    def __init__(self, ask: Question, element_of: Callable[[Indices], Indices], likely: Indices = NOWHERE) -> None:
+        """`element_of` tells the first place of the element that each place belongs to: an element is not divided.
+
+        Of a few places that are `likely` each has a digit of its own: one question tells which of them it is, if any.
+        """
+        self._ask, self._element_of, self._likely = ask, element_of, np.unique(element_of(likely))
         self._failures = 0
 
     def __call__(self, low: int, high: int, answer: Answer) -> Window | None:
@@ -73,7 +77,7 @@ class Decoder:
         """The places that are left when every digit is read, or when a ratio is none."""
         elements = self._elements(low, high)
         while len(elements) > 1 and (digits := _digits(answer)) > 1:
-            weights = _weights(len(elements), digits)
+            weights = _weights(len(elements), digits, self._likely_among(elements))
             alone = len(elements) == high - low
             asked = self._ask(low, weights if alone else np.repeat(weights, np.diff(elements, append=high)))
             ratio = asked.residual / answer.residual
@@ -88,10 +92,16 @@ class Decoder:
             answer = min(answer, Answer(asked.residual / digit, asked.bar / abs(digit)), key=lambda known: known.bar)
         return low, high
 
+    def _likely_among(self, elements: Indices) -> Indices:
+        """Which of some elements, by their numbers among these, are likely."""
+        number = np.minimum(np.searchsorted(elements, self._likely), len(elements) - 1)
+        return number[elements[number] == self._likely]
+
     def _elements(self, low: int, high: int) -> Indices:
         """The first places of all elements."""
         places = np.arange(low, high)
-        return places[self._element_of(places) == places]
+        first = self._element_of(places) == places
+        return places if first.all() else places[first]
 
 
 def _is_sure(answer: Answer) -> bool:
@@ -107,17 +117,22 @@ def _digits(answer: Answer) -> int:
     return 2 * 2 ** int(math.log2(most)) if most >= 1.0 else 1
 
 
-def _weights(count: int, digits: int) -> Vector:
+def _weights(count: int, digits: int, likely: Indices = NOWHERE) -> Vector:
     """A weight for each of so many elements, run by run: between 1/2 and 1, half of them negative.
 
-    No weight is small, so that every answer is as sharp as the one that it is compared with.
+    No weight is small, so that every answer is as sharp as the one that it is compared with. The last digits are those
+    of the likely elements, unless these are too many.
 
     >>> _weights(8, 4)
     array([-1.  , -1.  , -0.75, -0.75,  0.75,  0.75,  1.  ,  1.  ])
+    >>> _weights(8, 4, np.array([1]))
+    array([-1.  ,  1.  , -1.  , -0.75, -0.75, -0.75,  0.75,  0.75])
     """
-    half = digits // 2
+    half, own = digits // 2, len(likely) if 2 * len(likely) <= digits else 0
     digit = np.arange(count)
-    digit *= digits
+    digit *= digits - own
     digit //= count
+    if own:
+        digit[likely] = np.arange(digits - own, digits)
     sizes = 0.5 + 0.5 * (np.arange(half) + 1) / half
     return np.concatenate([-sizes[::-1], sizes])[digit]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from gradproof.core.ladder import rungs
 from gradproof.core.norm import PART, parts
 from gradproof.core.precision import DOUBLE
 from gradproof.core.problem import Problem
-from gradproof.core.space import alike
 from gradproof.core.types import Flags, Vector
 
 # The finest rung of a survey in double precision: fine enough to step over few of a hundred thousand kinks.
@@ -26,25 +27,45 @@ def is_long(problem: Problem) -> bool:
 
 def exact(direction: Vector, point: Vector) -> Vector:
     """The same in double precision, rounded so that every step along it is exact."""
-    return quantised(direction, point, alike(len(point), DOUBLE), DOUBLE)
+    return quantised(direction, point, DOUBLE)
 
 
-def quantised(direction: Vector, point: Vector, eps: Vector, only_eps: float | None) -> Vector:
-    """Rounded so that point + step * direction can be stored exactly for every step of the ladder."""
+def stretched(drawn: Vector, scale: Vector, point: Vector) -> Vector:
+    """`exact` of the product of the first two, part by part."""
+    direction, room, quantum = np.empty(len(drawn)), np.empty(min(PART, len(drawn))), _quantum(DOUBLE)
+    for part in parts(len(drawn)):
+        whole = np.multiply(drawn[part], scale[part], out=room[: len(direction[part])])
+        _quantise(whole, point[part], quantum, direction[part])
+    return direction
+
+
+def quantised(direction: Vector, point: Vector, eps: Vector | float) -> Vector:
+    """Rounded so that point + step * direction can be stored exactly for every step of the ladder.
+
+    `eps` is the spacing of all numbers, or that of each coordinate's.
+    """
     steps = np.empty_like(direction)
     for part in parts(len(direction)):
-        whole = direction[part]
-        # what is added to 3/2 * 2**52 quanta is rounded to whole ones
-        larger = np.abs(point[part])
-        np.maximum(larger, np.abs(whole), out=larger)
-        quantum = _quantum(only_eps) if only_eps is not None else _quanta(eps[part])
-        shift = (larger.view(np.int64) & _EXPONENT).view(np.float64) * (quantum * (2.0 * 1.5 * 2.0**52))
-        rounded = np.add(whole, shift, out=steps[part])
-        rounded -= shift
-        lost = ~np.isfinite(rounded) | (rounded == 0)
-        if lost.any():
-            rounded[lost] = whole[lost]
+        quantum = _quanta(eps[part]) if isinstance(eps, np.ndarray) else _quantum(eps)
+        _quantise(direction[part], point[part], quantum, steps[part])
     return steps
+
+
+def _quantise(whole: Vector, point: Vector, quantum: Vector | float, rounded: Vector) -> None:
+    """The same of one part, for the size of quanta relative to the coordinates; what is lost by it stays whole."""
+    # what is added to 3/2 * 2**52 quanta is rounded to whole ones
+    shift = np.abs(point)
+    np.maximum(shift, np.abs(whole, out=rounded), out=shift)
+    bits = shift.view(np.int64)
+    bits &= _EXPONENT
+    shift *= quantum * (2.0 * 1.5 * 2.0**52)
+    np.add(whole, shift, out=rounded)
+    rounded -= shift
+    with np.errstate(over="ignore", invalid="ignore"):
+        if rounded.all() and math.isfinite(np.add.reduce(rounded)):
+            return  # nearly always
+    lost = ~np.isfinite(rounded) | (rounded == 0)
+    rounded[lost] = whole[lost]
 
 
 def short(probe: Vector, scale: Vector) -> Vector:

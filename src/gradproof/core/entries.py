@@ -22,7 +22,7 @@ from gradproof.core.judge import Judge
 from gradproof.core.ladder import rungs
 from gradproof.core.options import Options
 from gradproof.core.problem import Mode, Problem
-from gradproof.core.screened import Repeated, can_confirm, differs
+from gradproof.core.screened import Claimed, Repeated, can_confirm, differs
 from gradproof.core.seen import Seen
 from gradproof.core.segments import clear, disputed
 from gradproof.core.status import Status
@@ -89,11 +89,12 @@ def every_entry(
     tolerances = Tolerances(stencil, options)
     tolerances.bound(known.largest)
     found: dict[Mode, list[Suspects]] = {mode: [] for mode in modes}
-    height, length = _height(problem, options, keeps_tiles=tolerances.needs_largest), length_of(problem, options)
+    needs_largest = tolerances.needs_largest
+    height, length = _height(problem, options, keeps_tiles=needs_largest), length_of(problem, options)
     investigation.cost.expect(_calls(problem, height, modes))
     whole = slice(0, problem.outputs.size)
     survey = _surveyed(stencil) if known.survey is None and options.certify else known.survey
-    run = whole if known.outputs is None or tolerances.needs_largest else known.outputs
+    run = whole if known.outputs is None or needs_largest else known.outputs
     kept: list[_Tile] = []
     is_kept = problem.inputs.size * problem.outputs.size <= KEPT and run == whole
     for panel in _panels(run, height):
@@ -101,7 +102,7 @@ def every_entry(
         if claimed is not None:
             tolerances.learn_analytic(claimed, panel, slice(0, problem.inputs.size))
         tiles = _numeric(stencil, tolerances, claimed, panel, length)
-        for tile in _all_seen(tolerances, tiles) if tolerances.needs_largest else tiles:
+        for tile in _all_seen(tolerances, tiles) if needs_largest else tiles:
             kept += [tile] if is_kept else []
             for mode in modes:
                 analytic = _claim(investigation, mode, claimed, tile)
@@ -282,20 +283,25 @@ def _reached_over(
     if bent is None or stencil.fixed:
         return []
     rows, columns = (np.flatnonzero(bent.any(axis=axis)) for axis in (1, 0))
-    where = np.ix_(rows, columns)
-    found = bent[where] & differs(stencil, tile.numeric[where], columns + tile.columns.start, rows + tile.rows.start)
-    at_row, at_column = np.nonzero(found)
-    return _accused(tolerances, tile, analytic, rows[at_row], columns[at_column])
-
-
-def _accused(tolerances: Tolerances, tile: _Tile, analytic: Matrix, rows: Indices, columns: Indices) -> list[Suspects]:
-    """Entries of a tile as suspects, whether or not they agree."""
-    where, at_row, at_column = (rows, columns), rows + tile.rows.start, columns + tile.columns.start
+    where, at_rows, at_columns = np.ix_(rows, columns), rows + tile.rows.start, columns + tile.columns.start
+    numeric = tile.numeric[where]
     with np.errstate(all="ignore"):
-        tolerance = tolerances.of(np.abs(tile.numeric[where]), at_row, at_column)
-        excess = np.nan_to_num(np.abs(analytic[where] - tile.numeric[where]) / tolerance, nan=np.inf)
-    found = Suspects(at_row, at_column, analytic[where], tile.numeric[where], tolerance, excess)
-    return [found] if len(found) else []
+        places = np.repeat(at_rows, len(columns)), np.tile(at_columns, len(rows))
+        allowed = tolerances.of(np.abs(numeric).ravel(), *places).reshape(numeric.shape)
+    claimed = Claimed(analytic[where], allowed)
+    found = bent[where] & differs(stencil, numeric, claimed, at_columns, at_rows)
+    return _accused(claimed, numeric, (at_rows, at_columns), found)
+
+
+def _accused(claimed: Claimed, numeric: Matrix, places: tuple[Indices, Indices], found: Flags) -> list[Suspects]:
+    """Those of some rows and columns that were found."""
+    (rows, columns), (at_row, at_column) = places, np.nonzero(found)
+    if not len(at_row):
+        return []
+    analytic, tolerance = claimed.values[found], claimed.allowed[found]
+    with np.errstate(all="ignore"):
+        excess = np.nan_to_num(np.abs(analytic - numeric[found]) / tolerance, nan=np.inf)
+    return [Suspects(rows[at_row], columns[at_column], analytic, numeric[found], tolerance, excess)]
 
 
 def suspects_of(stencil: Stencil, tolerances: Tolerances, numeric: Matrix, analytic: Matrix) -> Suspects | None:
@@ -309,21 +315,20 @@ def _screen(stencil: Stencil, tolerances: Tolerances, tile: _Tile, analytic: Mat
     """The entries of one tile that do not agree at first sight, or that one step is too noisy to see."""
     rows, columns, numeric = tile.rows, tile.columns, tile.numeric
     space = stencil.problem.inputs
-    with np.errstate(all="ignore"):
-        difference = space.magnitude(analytic - numeric, columns)
-        tolerance = tolerances.bounded(space.magnitude(numeric, columns), columns)
-        relative = tolerances.rtol[columns]
-        tolerance *= relative + tolerances.row_rtol[rows, None] if tolerances.has_low_rows else relative
-        tolerance += tolerances.atol(rows, columns)
-        if tolerances.one_step_is_sharp and (difference <= tolerance).all():  # nearly always: leave it at that
-            return []
-        noise, reach = stencil.floor(rows, columns)
-        tolerance += tolerances.floor(rows, columns)
-        blurred = np.multiply.outer(noise, reach) > tolerance
-        at_row, at_column = np.nonzero(~(difference <= tolerance) | (blurred & ((numeric != 0) | (analytic != 0))))
-        where = at_row, at_column
-        # what is not measured again is wrong only beyond the round-off of its one step
-        excess = np.nan_to_num(difference[where] / (tolerance[where] + noise[at_row] * reach[at_column]), nan=np.inf)
+    difference = space.magnitude(analytic - numeric, columns)
+    tolerance = tolerances.bounded(space.magnitude(numeric, columns), columns)
+    relative = tolerances.rtol[columns]
+    tolerance *= relative + tolerances.row_rtol[rows, None] if tolerances.has_low_rows else relative
+    tolerance += tolerances.atol(rows, columns)
+    if tolerances.one_step_is_sharp and (difference <= tolerance).all():  # nearly always: leave it at that
+        return []
+    noise, reach = stencil.floor(rows, columns)
+    tolerance += tolerances.floor(rows, columns)
+    blurred = np.multiply.outer(noise, reach) > tolerance
+    at_row, at_column = np.nonzero(~(difference <= tolerance) | (blurred & ((numeric != 0) | (analytic != 0))))
+    where = at_row, at_column
+    # what is not measured again is wrong only beyond the round-off of its one step
+    excess = np.nan_to_num(difference[where] / (tolerance[where] + noise[at_row] * reach[at_column]), nan=np.inf)
     suspects = Suspects(
         at_row + rows.start, at_column + columns.start, analytic[where], numeric[where], tolerance[where], excess
     )

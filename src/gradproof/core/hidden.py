@@ -10,9 +10,9 @@ from gradproof.core.agreement import largest_of, smallest_of
 from gradproof.core.draws import random_probe
 from gradproof.core.ledger import Ledger, are_same
 from gradproof.core.norm import norm, parts, products
-from gradproof.core.precision import MISS
+from gradproof.core.precision import BOUNDED, MISS
 from gradproof.core.seen import Seen
-from gradproof.core.space import Block
+from gradproof.core.space import Block, peak
 from gradproof.core.survey import Survey
 from gradproof.core.types import Vector
 from gradproof.core.weak import weak_elements
@@ -26,6 +26,8 @@ _EVEN = 3.0
 # The part of the largest entry of all inputs that an error beside zeros must exceed to be looked for.
 _DWARFED = 1e-6
 BESIDE_OTHERS = "of which nothing but zeros is claimed, beside the far larger effect of others"
+# What is less than this part of a bound on entries is less than the largest of them.
+_FAR_LESS = 0.05
 # What a probe that has climbed all it can may be short of the tolerance, and still passes: its certificate says so.
 _SHORT = 4.0
 
@@ -57,7 +59,7 @@ def _is_seen(ledger: Ledger, block: Block, step: float) -> bool:
 
 def hidden_zeros(ledger: Ledger) -> list[Block]:
     """The inputs of which nothing but zeros is claimed, and in which an error could hide that others dwarf."""
-    largest, hides = _largest_claim(ledger), float(ledger.survey.hides.max(initial=0.0))
+    largest, hides = _largest_claim(ledger), peak(ledger.survey.hides)
     if hides >= largest * ledger.easiest_step:
         return []  # all that is claimed may be round-off: there are no others that could dwarf anything
     least = _DWARFED * largest
@@ -68,7 +70,7 @@ def hidden_zeros(ledger: Ledger) -> list[Block]:
 def doubts_of_zeros(ledger: Ledger, survey: Survey, block: Block) -> list[str]:
     """What could hide, in words, in an input of which zeros are claimed, if that is much after a survey of it alone."""
     step = float(np.abs(survey.direction[block.slice]).min())
-    size = float(survey.hides.max(initial=0.0)) / step
+    size = peak(survey.hides) / step
     if size <= _DWARFED * _largest_claim(ledger):
         return []
     return [f"an error of up to {size:.1g} could hide with respect to {block.label}, {BESIDE_OTHERS}"]
@@ -94,16 +96,17 @@ def hidden_outputs(ledger: Ledger, unseen: list[Block]) -> slice:
 def _is_sharp(ledger: Ledger, step: float) -> bool:
     """Whether the first survey sees as much of every input, however weak it is beside others."""
     single = len(ledger.problem.inputs.blocks) == 1
-    return single or float(ledger.survey.hides.max(initial=0.0)) <= step * ledger.tolerances.least_atol
+    return single or peak(ledger.survey.hides) <= step * ledger.tolerances.least_atol
 
 
 def sees_factor(ledger: Ledger, block: Block) -> bool:
     """Whether some question would have shown that all of an input's gradient is off by a factor; or none can."""
     can = False
     for survey in ledger.surveys:
-        for hidden, gradient in survey.entered:
-            gradient, direction = gradient[block.slice], survey.direction[block.slice]
-            if hidden <= _FACTOR * abs(products(gradient, direction)[0]):
+        for hidden, answer, moved, _ in survey.entered:
+            gradient, direction = answer[block.slice], survey.direction[block.slice]
+            moved = moved if block.size == len(survey.direction) else products(gradient, direction)[0]
+            if hidden <= _FACTOR * abs(moved):
                 return True
             can = can or hidden <= _FACTOR * float(np.abs(gradient * direction).sum())
     return not can
@@ -134,6 +137,25 @@ def doubts(ledger: Ledger, unseen: list[Block]) -> list[str]:
     return told
 
 
+def doubts_of_all(ledger: Ledger) -> list[str]:
+    """Inputs of which an error could hide that is larger than all their entries, in words: nothing was seen of them.
+
+    What drowns in noise need not be seen, unless that is all there is, and more than round-off of the outputs makes of
+    no slope at all. Where a tolerance was given, that one says what must be seen.
+    """
+    if ledger.explicit or not ledger.precise or ledger.problem.noise is not None or not ledger.questions:
+        return []
+    sizes, bounds = hidden_in(ledger), _bounded_entries(ledger)
+    if all(size < _FAR_LESS * bound for size, bound in zip(sizes, bounds, strict=True)):
+        return []  # nearly always, and the entries themselves need not be asked for
+    return [
+        f"an error of up to {size:.1g} could hide with respect to {block.label}, "
+        f"whose entries are at most {largest:.1g}"
+        for block, size, largest in zip(ledger.problem.inputs.blocks, sizes, largest_entries(ledger), strict=True)
+        if size >= largest > ledger.rounding_to(block) and not ledger.is_dust(block)
+    ]
+
+
 def _short(ledger: Ledger, survey: Survey) -> float:
     """How far what was seen may be short of what was wanted.
 
@@ -150,7 +172,7 @@ def seen(ledger: Ledger) -> Seen:
     if all(map(math.isinf, smallest)):  # what is not seen at all needs no question
         return Seen(tuple(smallest), MISS)
     for k, (block, allowed) in enumerate(zip(blocks, excused_beside(ledger, smallest), strict=True)):
-        smallest[k] = max(smallest[k], allowed, float(ledger.between_sides[block.slice].max(initial=0.0)))
+        smallest[k] = max(smallest[k], allowed, peak(ledger.between_sides[block.slice]))
     told = () if ledger.precise else tuple(number for number, block in enumerate(blocks) if _is_told(ledger, block))
     return Seen(tuple(smallest), MISS, told)
 
@@ -158,9 +180,9 @@ def seen(ledger: Ledger) -> Seen:
 def _is_told(ledger: Ledger, block: Block) -> bool:
     """Whether some question tells what long segments are asked for in low precision: see `Seen.told`."""
     return any(
-        _tells(hidden, gradient[block.slice], survey.direction[block.slice])
+        _tells(shown.hidden, shown.pullback[block.slice], survey.direction[block.slice])
         for survey in ledger.surveys
-        for hidden, gradient in survey.entered
+        for shown in survey.entered
     )
 
 
@@ -174,7 +196,10 @@ def _tells(hidden: float, gradient: Vector, direction: Vector) -> bool:
 
 def _hidden(ledger: Ledger, block: Block) -> float:
     """The largest error of any coordinate of an input that no survey would have shown."""
-    largest, hides = 0.0, [float(survey.hides.max(initial=0.0)) for survey in ledger.surveys]
+    hides = [peak(survey.hides) for survey in ledger.surveys]
+    if len(hides) == 1 and ledger.surveys[0] is ledger.survey:  # nearly always; it moves every coordinate
+        return next((hides[0] / step if step else math.inf for held, step in ledger.steps if held is block), 0.0)
+    largest = 0.0
     for part in parts(block.size):
         hidden = np.full(len(range(block.size)[part]), np.inf)
         for survey, error in zip(ledger.surveys, hides, strict=True):
@@ -202,16 +227,29 @@ def excused(ledger: Ledger, largest: list[float]) -> list[float]:
     Whatever accuses it, in the end each entry is judged by itself.
     """
     tolerances, blocks = ledger.tolerances, ledger.problem.inputs.blocks
-    of_row = float(tolerances.row_rtol.max(initial=0.0))
+    of_row = peak(tolerances.row_rtol)
+    counts = BOUNDED if is_bounded(ledger) else 1.0
     return [
         tolerances.most_atol(number)
-        + (float(tolerances.rtol[block.slice].max()) + of_row) * largest[number]
+        + (peak(tolerances.rtol[block.slice]) + of_row) * counts * largest[number]
         + float(tolerances.blurred(number).max(initial=0.0))
         + tolerances.round_off_of_others * max(largest)
         if block.size
         else 0.0
         for number, block in enumerate(blocks)
     ]
+
+
+def is_bounded(ledger: Ledger) -> bool:
+    """Whether entries are judged by what a certificate knows of: not where what they are excused was asked for."""
+    return ledger.options.certify and ledger.precise and ledger.options.rtol is None and bool(ledger.questions)
+
+
+def certified(ledger: Ledger) -> list[float] | None:
+    """The largest entries that a certificate would know of, which bound what a wrong one is excused; None: nothing."""
+    if not is_bounded(ledger):
+        return None
+    return [size if math.isfinite(size) else math.inf for size in largest_entries(ledger)]
 
 
 def largest_entries(ledger: Ledger) -> list[float]:
@@ -227,6 +265,13 @@ def largest_entries(ledger: Ledger) -> list[float]:
 
 def _bounded_entries(ledger: Ledger) -> list[float]:
     """More than the largest entry of each input, by the answers there are: no further question is asked."""
+    known = len(ledger.questions), ledger.survey.about
+    if ledger.bounds is None or not are_same(ledger.bounds[0], known):
+        ledger.bounds = known, _find_bounds(ledger)
+    return ledger.bounds[1]
+
+
+def _find_bounds(ledger: Ledger) -> list[float]:
     blocks = ledger.problem.inputs.blocks
     asked = [(answer, smallest_of(cotangent)) for cotangent, answer in ledger.questions]
     whole = [(answer, least) for answer, least in asked if least > 0]
@@ -255,8 +300,9 @@ def _find_largest(ledger: Ledger) -> list[float]:
 
 def _largest_move(survey: Survey) -> float:
     """How far any output moves along a survey; infinite if it has no values."""
-    largest = largest_of(survey.value)
-    return largest if largest or np.isfinite(survey.value).any() else math.inf
+    value = survey.about
+    largest = largest_of(value)
+    return largest if largest or np.isfinite(value).any() else math.inf
 
 
 def _by_row(survey: Survey, moved: float, block: Block) -> float:

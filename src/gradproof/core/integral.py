@@ -22,6 +22,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gradproof.core.along import values_along
 from gradproof.core.capabilities import Elsewhere
 from gradproof.core.draws import random_probe
 from gradproof.core.investigation import Investigation
@@ -138,17 +139,7 @@ def size_around(investigation: Investigation) -> Vector:
     problem = investigation.problem
     direction = investigation.draw(problem.inputs.size) * investigation.scale
     size = problem.outputs.typical(problem.value)
-    for sign in (-1.0, 1.0):
-        point = problem.point + sign * direction
-        if problem.evaluates_in is None:
-            problem.inputs.round_in_place(point)
-        try:
-            with np.errstate(invalid="ignore"):
-                value = investigation.evaluate(point)
-        except OutputChangedError:
-            raise
-        except Exception:  # too far
-            continue
+    for value in values_along(investigation, direction, (-1.0, 1.0)):
         size = np.fmax(size, problem.outputs.typical(np.where(np.isfinite(value), value, 0.0)))
     return size
 

@@ -27,7 +27,7 @@ from gradproof.core.capabilities import (
     Workers,
 )
 from gradproof.core.cost import Cost
-from gradproof.core.directions import exact, is_long
+from gradproof.core.directions import is_long, stretched
 from gradproof.core.draws import basis, random_probe
 from gradproof.core.jacobians import Screened
 from gradproof.core.precision import NEARBY, reordered
@@ -69,6 +69,7 @@ class Investigation:
         """The numerical Jacobian by one step for each input, once something in it was suspect."""
         self.gradients: Gradients | None = None
         """What the last plain vjp returned, where the backend can show it."""
+        self.has_waves = False  # whether waves were seen that are shorter than the steps of a ladder
         self.first_question: tuple[Vector, Vector] | None = None
         """A question that was asked before all others, with weights that are about alike, and its answer."""
         self.tangents: Tangents | None = None
@@ -111,7 +112,8 @@ class Investigation:
     @property
     def cotangent(self) -> Vector:
         """The random cotangent that properties share."""
-        return self.draw(self.problem.outputs.size) if self._cotangent is None else self._cotangent
+        self._cotangent = self.draw(self.problem.outputs.size) if self._cotangent is None else self._cotangent
+        return self._cotangent
 
     @property
     def tangent(self) -> Vector:
@@ -123,7 +125,7 @@ class Investigation:
     def direction(self) -> Vector | None:
         """The direction of surveys where the shared tangent is that from the first, which saves a jvp; else None."""
         if self._direction is None and is_long(self.problem):
-            self._direction = exact(self.draw(self.problem.inputs.size) * self.scale, self.problem.point)
+            self._direction = stretched(self.draw(self.problem.inputs.size), self.scale, self.problem.point)
         return self._direction
 
     @property

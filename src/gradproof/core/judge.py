@@ -19,7 +19,6 @@ from gradproof.core.kinks import Kinks, disproved
 from gradproof.core.ladder import Estimate
 from gradproof.core.precision import CLEAR, DOUBLE, EVALUATION_ROUND_OFF, SHORTEST
 from gradproof.core.problem import Mode
-from gradproof.core.resolution import outruns
 from gradproof.core.screened import Look, can_confirm
 from gradproof.core.sides import COARSE, FINEST, from_both_sides
 from gradproof.core.special import Special, first_row
@@ -105,11 +104,16 @@ class Judge:
         return judged
 
     def from_both_sides(self, mode: Mode, suspects: Suspects, element: int, rung: int) -> Judged | None:
-        """Those of the suspects of one element that steps to both sides settle; of a complex one, none."""
+        """Those of the suspects of one element that steps to both sides settle; of a complex one, or on waves, none."""
         here = suspects.take(np.flatnonzero(self._inputs.element_of(suspects.columns) == element))
         if len(np.unique(here.columns)) > 1:
             return None
-        return from_both_sides(self._stencil, self._tolerances, mode, here, rung)
+        judged = from_both_sides(self._stencil, self._tolerances, mode, here, rung)
+        if judged is not None and self._stencil.investigation.has_waves:
+            wrong = judged.status == Status.WRONG.rank
+            if self._special.waves(judged.suspects, np.abs(judged.suspects.numeric) + judged.error, wrong).any():
+                return None
+        return judged
 
     def confirm_worst(self, mode: Mode, suspects: Suspects, screened: Look) -> tuple[Judged, Judged] | None:
         """`confirm` for all of the worst elements; and the others, with what one step said of them."""
@@ -137,7 +141,7 @@ class Judge:
             sharp = judged.error <= CLEAR * np.abs(suspects.analytic - suspects.numeric)
         not_a_number = ~np.isfinite(suspects.analytic) & np.isfinite(suspects.numeric)
         wrong = (judged.status == Status.WRONG.rank) & (sharp | (not_a_number & np.isfinite(judged.error)))
-        wrong &= ~outruns(self._stencil, suspects, np.abs(suspects.numeric) + judged.error, wrong)
+        wrong &= ~self._special.waves(suspects, np.abs(suspects.numeric) + judged.error, wrong)
         if not wrong.any():
             return None
         judged.status[~wrong] = Status.RIGHT.rank  # nothing is known against these

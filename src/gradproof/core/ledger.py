@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from gradproof.core.agreement import smallest_of
 from gradproof.core.draws import basis
 from gradproof.core.investigation import Investigation
 from gradproof.core.ladder import rungs
@@ -21,7 +22,8 @@ from gradproof.core.options import Options
 from gradproof.core.precision import CONFIDENCE, DERIVATIVE_ROUND_OFF, DOUBLE, UNSEEN_SHARE
 from gradproof.core.probe import Probe, probe
 from gradproof.core.rows import SeenRow
-from gradproof.core.space import Block, alike, rms
+from gradproof.core.seen import Entered
+from gradproof.core.space import Block, alike, peak, rms
 from gradproof.core.stencil import Stencil
 from gradproof.core.survey import Survey, draw_direction
 from gradproof.core.suspects import Judged
@@ -85,13 +87,12 @@ class Ledger:
         """Whether what is not seen is asked again: in low precision as such, error bars tell too little for that."""
         self.direction = draw_direction(self.stencil)
         self.survey = Survey(self.stencil, self.direction)
-        self.rungs = ProbeRungs.of(float(self.stencil.eps.max()))
+        self.rungs = ProbeRungs.of(self.stencil.only_eps or float(self.stencil.eps.max()))
         loose = self.explicit or (self.precise and (options.rtol or 0.0) >= _LOOSE)
         few = loose and problem.outputs.size <= _FEW
         self.survey.climb(*(self.rungs.base if few else (*self.rungs.coarser[:1], *self.rungs.base)))
-        sizes = np.abs(self.direction)
         self.steps: list[tuple[Block, float]] = [
-            (block, float(sizes[block.slice].min())) for block in problem.inputs.blocks if block.size
+            (block, smallest_of(self.direction[block.slice])) for block in problem.inputs.blocks if block.size
         ]
         """The smallest |u_i| of each input."""
         self.smallest_step = min([step for _, step in self.steps], default=1.0)
@@ -113,6 +114,8 @@ class Ledger:
         """What was wanted last, and of what."""
         self.largest: tuple[tuple[Any, ...], list[float]] | None = None
         """The largest entry of each input, and by what was `known` of them."""
+        self.bounds: tuple[tuple[Any, ...], list[float]] | None = None
+        """More than that, by the answers alone, and by which."""
 
     @property
     def known(self) -> tuple[Any, ...]:
@@ -145,12 +148,15 @@ class Ledger:
         """Ask one cotangent; the probe if it accuses. What does not is entered."""
         if not cotangent.any():
             return None
+        return self._entered(survey, cotangent, self.answered(cotangent))
+
+    def answered(self, cotangent: Vector) -> Vector:
+        """The answer to a cotangent, which is kept; the first of them becomes the shared one."""
         if self._shared:
-            pullback = self.pull(cotangent)
-        else:
-            self._shared, pullback = True, self.investigation.share_cotangent(cotangent)
-            self.questions.append((cotangent, pullback))
-        return self._entered(survey, cotangent, pullback)
+            return self.pull(cotangent)
+        self._shared, pullback = True, self.investigation.share_cotangent(cotangent)
+        self.questions.append((cotangent, pullback))
+        return pullback
 
     def again(self, survey: Survey) -> Probe | None:
         """Use every answer there is again, for nothing; the worst probe that accuses."""
@@ -166,7 +172,15 @@ class Ledger:
 
     def row(self, output: int) -> Vector:
         """What is claimed of one output; not kept, since it says nothing of the others."""
-        return self.investigation.vjp(basis(slice(output, output + 1), self.problem.outputs.size)[0])
+        return self.in_passing(basis(slice(output, output + 1), self.problem.outputs.size)[0])
+
+    def in_passing(self, cotangent: Vector) -> Vector:
+        """The answer to a cotangent; neither is kept, nor what there is to be looked at: three more long arrays."""
+        investigation, before = self.investigation, self.investigation.gradients
+        answer = investigation.vjp(cotangent)
+        if before is not None:
+            investigation.gradients = before
+        return answer
 
     def answer(self, made: Probe) -> Vector:
         """The answer that a probe was made of."""
@@ -180,7 +194,7 @@ class Ledger:
         made = probe(survey, cotangent, pullback)
         if made.accuses:
             return made
-        survey.enter(cotangent, made.threshold + abs(made.residual), pullback)
+        survey.enter(cotangent, Entered(made.threshold + abs(made.residual), pullback, made.moved, made.size))
         return None
 
     # how much must be seen
@@ -241,6 +255,11 @@ class Ledger:
         return norm(gradient[block.slice]) <= least * norm(gradient) and (
             norm(whole.shares[block.slice]) <= least * whole.length
         )
+
+    def rounding_to(self, block: Block) -> float:
+        """What round-off of the outputs makes of slopes along an input, over steps as long as it is large."""
+        step = next((step for held, step in self.steps if held is block), 1.0)
+        return peak(self._floor(0, slice(None))) / step if step else math.inf
 
     def _share(self, survey: Survey, block: Block) -> float:
         """How large the typical entry of an input is beside that of all that a survey moves, by the first answer.

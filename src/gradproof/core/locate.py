@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from gradproof.core.decoding import Answer, Decoder, Window
+from gradproof.core.decoding import NOWHERE, Answer, Decoder, Window
 from gradproof.core.precision import CONFIDENCE
 from gradproof.core.survey import Survey
-from gradproof.core.types import Vector
+from gradproof.core.types import Indices, Vector
 
 # A difference on one side, which costs half, is taken where the residual is this many times its error bar.
 _SHARP = 1024.0
@@ -71,11 +71,17 @@ def halve(
 
 
 def worst_columns(
-    survey: Survey, output: int, rung: int, total: float, claim: Callable[[Vector, slice], float]
+    survey: Survey,
+    output: int,
+    rung: int,
+    total: float,
+    claim: Callable[[Vector, slice], float],
+    likely: Indices = NOWHERE,
 ) -> Iterator[int]:
     """The worst inputs of one output, by one rung along parts of a survey's direction.
 
     `total` is what is claimed along all of it, and `claim` tells it along a part, which is zero outside of a slice.
+    Those that are `likely` are found sooner.
     """
     direction = survey.direction
     bar = CONFIDENCE * float(survey.stencil.noise[output] * 2.0**rung + survey.error[output])
@@ -87,8 +93,7 @@ def worst_columns(
         part, run = np.zeros_like(direction), slice(low, low + len(weights))
         np.multiply(direction[run], weights, out=part[run])
         if central or quick is None:
-            quotient, _ = survey.along(part, rung)
-            return Answer(float(quotient[output]) - claim(part, run), bar)
+            return Answer(survey.one_along(part, rung, output) - claim(part, run), bar)
         return Answer(survey.ahead(part, rung, output) - claim(part, run), CONFIDENCE * quick)
 
     def ask(low: int, weights: Vector) -> Answer:
@@ -97,7 +102,7 @@ def worst_columns(
     def residual(low: int, high: int) -> float:
         return along(low, np.ones(high - low), central=True).residual
 
-    decode = Decoder(ask, survey.stencil.problem.inputs.element_of)
+    decode = Decoder(ask, survey.stencil.problem.inputs.element_of, likely)
 
     def shortcut(low: int, high: int, residual: float) -> Window | None:
         return decode(low, high, Answer(residual, bar))

@@ -16,8 +16,9 @@ from gradproof.core.ledger import Ledger
 from gradproof.core.precision import BEND
 from gradproof.core.probe import Accused
 from gradproof.core.problem import Mode
+from gradproof.core.side_survey import MiddleSurvey, SideSurvey
 from gradproof.core.status import Status
-from gradproof.core.survey import MiddleSurvey, SideSurvey, Survey
+from gradproof.core.survey import Survey
 from gradproof.core.suspects import Judged, Suspects
 from gradproof.core.types import Flags
 

@@ -49,6 +49,7 @@ from gradproof.core.precision import (
     WIDEST_JUMP,
 )
 from gradproof.core.problem import Problem
+from gradproof.core.ripples import ripples
 from gradproof.core.seen import Note
 from gradproof.core.space import Block, Space
 from gradproof.core.types import Flags, Matrix, Vector
@@ -57,6 +58,8 @@ from gradproof.core.types import Flags, Matrix, Vector
 _JITTER = (1.0, 1.125, 0.875, 1.25, 0.9375, 1.1875, 0.8125, 1.0625, 0.875)
 # Directions that noise is measured along; of few outputs more, because one of many is noisy along any.
 _DIRECTIONS, _MANY, _DIRECTIONS_OF_FEW = 2, 16, 4
+# Inputs up to which each is moved by itself, too.
+_EACH = 4
 # Values on a jump are the same on all finer rungs but for this part.
 _ALIKE = 0.25
 # What finer rungs leave this many times less of is resolved by them: a ripple, no noise.
@@ -135,17 +138,31 @@ def measured(investigation: Investigation) -> Problem | None:
     exponents = _rungs(_evaluated_in(problem))
     if not exponents or not problem.inputs.size or not problem.outputs.size:
         return None
-    here = _Ladder(investigation, 0)
-    if here.is_smooth(exponents):
+    if _Ladder(investigation, 0).is_smooth(exponents):
         return None
+    several = [block.slice for block in problem.inputs.blocks if block.size][: _EACH + 1]
+    # what is smooth along some inputs hides that others are moved from step to step of a staircase
+    alone = several if 1 < len(several) <= _EACH and _evaluated_in(problem) <= DOUBLE else []
+    found = _measured_along(investigation, exponents, slice(None))
+    for moved in alone:
+        if found is None and not _Ladder(investigation, 0, moved).is_smooth(exponents):
+            found = _measured_along(investigation, exponents, moved)
+    return found
+
+
+def _measured_along(investigation: Investigation, exponents: tuple[int, ...], moved: slice) -> Problem | None:
+    """The same, as some coordinates are moved, and no others."""
+    problem, here = investigation.problem, _Ladder(investigation, 0, moved)
     noise, on_jump = here.noise(exponents)
     if on_jump.all():
         return None  # of the point itself, whatever the direction
-    few = problem.outputs.size < _MANY
+    few = problem.outputs.size < _MANY and moved == slice(None)
     if not few and not any(_spacings(problem, noise)):  # a rare miss is no harm
         return None
     for which in range(1, _DIRECTIONS_OF_FEW if few else _DIRECTIONS):
-        noise = np.fmax(noise, _Ladder(investigation, which).noise(exponents)[0])
+        noise = np.fmax(noise, _Ladder(investigation, which, moved).noise(exponents)[0])
+    if _evaluated_in(problem) <= DOUBLE and any(_spacings(problem, noise)):
+        noise[ripples(here, problem.outputs.blocks, noise, max(here.shortest(exponents, noise) - 2, 0))] = 0.0
     return _as_noisy_as(problem, noise, _sustained(investigation, _spacings(problem, noise)))
 
 
@@ -267,6 +284,14 @@ class _Ladder(Along):
         """The noise of each output, zero where nothing stays; and whether the point lies on a jump of it."""
         slopes, left = (np.stack(rows) for rows in self._unexplained(exponents))
         return staying(left, slopes[1:] != 0, ratio=2.0 ** (exponents[1] - exponents[0])), _on_jump(left)
+
+    def shortest(self, exponents: tuple[int, ...], noise: Vector) -> int:
+        """The finest of these rungs on which nearly all noisy outputs are off by a part of the noise."""
+        left = np.stack(self._unexplained(exponents)[1])[:, noise > 0]
+        with np.errstate(invalid="ignore"):
+            off = left >= CLEAR * noise[noise > 0]
+        finest = len(off) - 1 - np.argmax(off[::-1], axis=0)
+        return exponents[1 + int(np.quantile(finest, 1.0 - NOISY_SHARE))]
 
     def is_smooth(self, exponents: tuple[int, ...]) -> bool:
         """Whether fine rungs leave no more than round-off unexplained, of a function that has the same slope on them.

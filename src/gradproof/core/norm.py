@@ -31,14 +31,14 @@ def norm(values: Vector) -> float:
     >>> norm(np.array([3e-200, 4e-200]))
     5e-200
     """
-    total = float(np.vdot(values, values)) if len(values) <= _DOT else _squares(values)
+    total = float(np.vdot(values, values)) if len(values) <= _DOT else sum_of_squares(values)
     if _TINY < total < math.inf:
         return math.sqrt(total)
     largest = float(np.abs(values).max(initial=0.0))
     if not 0.0 < largest < math.inf:  # zero, infinite or NaN
         return largest
     scaled = values / largest
-    return largest * math.sqrt(_squares(scaled))
+    return largest * math.sqrt(sum_of_squares(scaled))
 
 
 def products(left: Vector, right: Vector) -> tuple[float, float]:
@@ -64,7 +64,7 @@ def products(left: Vector, right: Vector) -> tuple[float, float]:
                 product = _product(here, right[part])
                 total = float(np.add.reduce(product))
             sums.append(total)
-            squares.append(_squares(product))
+            squares.append(sum_of_squares(product))
     length = math.fsum(squares) if math.isfinite(sum(squares)) else math.inf
     whole = math.fsum(sums) if math.isfinite(sum(sums)) else sum(sums)
     return whole, math.sqrt(length) if _TINY < length < math.inf else norm(_product(left, right))
@@ -72,14 +72,19 @@ def products(left: Vector, right: Vector) -> tuple[float, float]:
 
 def norm_of_products(left: Vector, right: Vector) -> float:
     """The second of these alone."""
-    return norm(_product(left, right)) if len(left) <= PART else products(left, right)[1]
+    if len(left) <= PART:
+        return norm(_product(left, right))
+    room = np.empty(PART)
+    with np.errstate(invalid="ignore", over="ignore"):
+        total = sum(sum_of_squares(np.multiply(left[p], right[p], out=room[: len(left[p])])) for p in parts(len(left)))
+    return math.sqrt(total) if _TINY < total < math.inf else norm(_product(left, right))
 
 
 def _product(left: Vector, right: Vector) -> Vector:
     return left * right if left.all() else (left * np.where(left != 0, right, 0.0))
 
 
-def _squares(values: Vector) -> float:
+def sum_of_squares(values: Vector) -> float:
     """The sum of the squares. By `vdot`: `dot` warns of overflow."""
     each = (values[start : start + _DOT] for start in range(0, len(values), _DOT))
     return math.fsum([float(np.vdot(part, part)) for part in each])

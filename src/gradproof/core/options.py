@@ -8,6 +8,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+from gradproof.core.formats import SPACINGS
 from gradproof.core.problem import Mode
 
 
@@ -71,9 +72,6 @@ class Options:
             raise ValueError("modes is empty: name at least one of 'reverse' and 'forward'")
 
 
-_SPACINGS = {"float64": 2.0**-52, "float32": 2.0**-23, "tfloat32": 2.0**-10, "float16": 2.0**-10, "bfloat16": 2.0**-7}
-
-
 def spacing_of(precision: Any) -> float | None:
     """The relative spacing of a dtype's numbers; dtypes are told by their names, so that no framework is needed.
 
@@ -85,6 +83,6 @@ def spacing_of(precision: Any) -> float | None:
     if isinstance(precision, int | float) and not isinstance(precision, bool):
         return float(precision)
     name = str(getattr(precision, "__name__", precision)).rpartition(".")[2]
-    if name not in _SPACINGS:
-        raise ValueError(f"unknown precision {precision!r}: choose a number or one of {list(_SPACINGS)}")
-    return _SPACINGS[name]
+    if name not in SPACINGS:
+        raise ValueError(f"unknown precision {precision!r}: choose a number or one of {list(SPACINGS)}")
+    return SPACINGS[name]

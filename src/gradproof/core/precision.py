@@ -82,6 +82,11 @@ NEGLIGIBLE = 1e-2
 """The default atol, as a part of rtol times the largest entry."""
 WIDEST_BAR = 0.2
 """Where no tolerance is given, an error bar up to this part of the largest entry still says something."""
+BOUNDED = 0.25
+"""The part of the largest entry that there may be which counts in what an entry is excused, where a certificate tells.
+
+Sums show how large entries may be, and nearly all are far smaller; a larger one is excused as much as these.
+"""
 UNSEEN_SHARE = 0.1
 """The part of a typical entry that an error must not exceed unseen, where no tolerance is given."""
 BATCH_FLAW = 1e-5

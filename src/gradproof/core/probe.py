@@ -43,6 +43,9 @@ class Probe:
     cotangent: Vector
     residual: float
     threshold: float
+    moved: float
+    size: float
+    """<vjp(v), u>, and the Euclidean norm of its terms."""
 
     @property
     def accuses(self) -> bool:
@@ -113,4 +116,4 @@ def probe(survey: Survey, cotangent: Vector, pullback: Vector) -> Probe:
     right, right_norm = products(survey.direction, pullback)
     noise = norm_of_products(cotangent, survey.error)
     size = outputs.coarsest_eps * left_norm + inputs.coarsest_eps * right_norm
-    return Probe(cotangent, left - right, CONFIDENCE * noise + INNER_PRODUCT_ROUND_OFF * size)
+    return Probe(cotangent, left - right, CONFIDENCE * noise + INNER_PRODUCT_ROUND_OFF * size, right, right_norm)

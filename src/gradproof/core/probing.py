@@ -17,6 +17,7 @@ from gradproof.core.entries import Known, every_entry
 from gradproof.core.hidden import (
     BESIDE_OTHERS,
     doubts,
+    doubts_of_all,
     doubts_of_zeros,
     hidden_outputs,
     hidden_zeros,
@@ -25,6 +26,7 @@ from gradproof.core.hidden import (
     unseen_blocks,
 )
 from gradproof.core.investigation import Investigation
+from gradproof.core.joint import row_agrees
 from gradproof.core.ledger import Ledger
 from gradproof.core.options import Options
 from gradproof.core.probe import Accused
@@ -90,7 +92,7 @@ class Prober:
             compared = every_entry(ledger.investigation, ledger.options, (Mode.REVERSE,), Known(ledger.survey, outputs))
             yield Outcome(compared.judged, [*compared.unseen, *self._lost], compared.seen)
         else:
-            told = [*doubts(ledger, unseen), *self._lost]
+            told = [*(doubts(ledger, unseen) or doubts_of_all(ledger)), *self._lost]
             yield Outcome(ledger.sample, told, seen(ledger) if ledger.options.certify else None)
 
     def _unseen(self) -> list[Block]:
@@ -144,6 +146,8 @@ class Prober:
         """The row of one output, for a certificate: a derivative may be wrong for one-hot cotangents only."""
         ledger, survey = self._ledger, self._ledger.survey
         if not ledger.options.certify or not ledger.precise or ledger.problem.outputs.size == 1:
+            return None
+        if not survey.is_settled and row_agrees(ledger, survey, ledger.options.seed % ledger.problem.outputs.size):
             return None
         seen = np.flatnonzero((survey.hides < np.inf) & ~survey.aside & ~survey.bent)
         if not len(seen):

@@ -23,6 +23,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from gradproof.core.norm import parts
 from gradproof.core.precision import SHORTEST
 from gradproof.core.space import Space
 from gradproof.core.types import Vector
@@ -119,6 +120,9 @@ class Problem:
     def scale(self) -> Vector:
         """How large each input coordinate is, 1 where nothing tells: what steps are measured in."""
         scale = self.inputs.typical(self.point)
-        if not scale.all():
-            scale[scale == 0] = 1.0
-        return np.maximum(scale, SHORTEST)
+        for part in parts(len(scale)):
+            here = scale[part]
+            if not here.all():
+                here[here == 0] = 1.0
+            np.maximum(here, SHORTEST, out=here)
+        return scale

@@ -16,9 +16,9 @@ import numpy as np
 from gradproof.core.accusation import CLEARLY, Accusation, Outcome, unexplained
 from gradproof.core.accused import Against, accused_entries
 from gradproof.core.agreement import is_linear
-from gradproof.core.decoding import Answer, Decoder, Window
+from gradproof.core.decoding import NOWHERE, Answer, Decoder, Window
 from gradproof.core.entries import Known, every_entry
-from gradproof.core.hidden import doubts, largest_entries, seen, unseen_blocks
+from gradproof.core.hidden import certified, doubts, seen, unseen_blocks
 from gradproof.core.judge import Judge, Witness
 from gradproof.core.ledger import Ledger
 from gradproof.core.locate import halve, worst_columns
@@ -30,8 +30,9 @@ from gradproof.core.problem import Mode
 from gradproof.core.questioning import FEW_OF, FINEST, Questioning
 from gradproof.core.rounding import rounded_to
 from gradproof.core.segments import clear
+from gradproof.core.side_survey import SideSurvey
 from gradproof.core.status import Status
-from gradproof.core.survey import SideSurvey, Survey
+from gradproof.core.survey import Survey
 from gradproof.core.suspects import Judged, Suspects
 from gradproof.core.types import Indices, Vector
 from gradproof.core.wide import widened
@@ -43,6 +44,8 @@ _ROUNDS = 4
 _CLEAR_OF_NOISE = 64.0
 # Inputs that are located of one output.
 _COLUMNS = 2
+# Entries that a row claims at most, all others being zero, for the wrong one to be looked for among them first.
+_CLAIMED = 64
 # Evaluations after which a search for wrong entries stops with those that it has: where many outputs are wrong, and
 # where few are, of which each has a wrong entry of its own.
 _SEARCH, _SEARCH_FEW = 8, 60
@@ -68,7 +71,7 @@ class Pursuit:
     def outcome(self) -> Outcome:
         """Every entry while that is affordable; else the wrong ones are located and judged."""
         ledger = self._ledger
-        largest = self._certified()
+        largest = certified(ledger)
         drowned = Outcome([], [], None, drowned=[str(self.accusation())])
         if not ledger.is_small:
             if not self.accusation().stands and self._is_drowned():
@@ -85,16 +88,6 @@ class Pursuit:
         compared = compared or every_entry(ledger.investigation, ledger.options, (Mode.REVERSE,), known)
         nonlinear = not compared.judged and self._is_nonlinear()
         return Outcome(compared.judged, [], compared.seen, nonlinear=nonlinear)
-
-    def _certified(self) -> list[float] | None:
-        """The largest entries that a certificate would know of: no wrong entry is excused more.
-
-        None where there is no certificate, or what an entry is excused was asked for.
-        """
-        ledger = self._ledger
-        if not ledger.options.certify or not ledger.precise or ledger.options.rtol is not None:
-            return None
-        return [size if math.isfinite(size) else math.inf for size in largest_entries(ledger)]
 
     def _is_drowned(self) -> bool:
         """Whether what is accused may drown entry by entry, in a low precision inside that a twin knows.
@@ -177,7 +170,7 @@ class Pursuit:
                 asked = probe(survey, part, part[low] * self._row(low))
             else:
                 outputs.round_in_place(part)
-                asked = probe(survey, part, self._ledger.investigation.vjp(part))
+                asked = probe(survey, part, self._ledger.in_passing(part))
             return Answer(asked.residual, asked.threshold)
 
         def residual(low: int, high: int) -> float:
@@ -197,7 +190,7 @@ class Pursuit:
         """Whether an accusation stands without the outputs whose entries were judged."""
         others = made.cotangent.copy()
         others[judged.suspects.rows] = 0.0
-        return probe(survey, others, self._ledger.investigation.vjp(others)).accuses
+        return probe(survey, others, self._ledger.in_passing(others)).accuses
 
     def _row(self, output: int) -> Vector:
         """What is claimed of one output; the last answer is kept, because who finds an output wants its row."""
@@ -267,4 +260,5 @@ def _columns(survey: Survey, output: int, row: Vector) -> Iterator[int]:
     noise = float(survey.noise(slice(output, output + 1))[0]) * 2.0**rung
     if abs(float(survey.value[output]) - total) <= _CLEAR_OF_NOISE * noise:
         rung = survey.sharpest(output)
-    return itertools.islice(worst_columns(survey, output, rung, total, claim), _COLUMNS)
+    likely = np.flatnonzero(row) if np.count_nonzero(row) <= _CLAIMED else NOWHERE
+    return itertools.islice(worst_columns(survey, output, rung, total, claim, likely), _COLUMNS)

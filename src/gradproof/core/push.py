@@ -13,7 +13,8 @@ from gradproof.core.accused import Against, accused_entries
 from gradproof.core.agreement import is_linear
 from gradproof.core.draws import basis
 from gradproof.core.entries import Known, every_entry
-from gradproof.core.hidden import excused, excused_beside, hidden_in
+from gradproof.core.hidden import certified, excused, excused_beside, hidden_in
+from gradproof.core.joint import hides_in_tangents
 from gradproof.core.judge import Judge
 from gradproof.core.ledger import Ledger
 from gradproof.core.locate import worst_columns
@@ -28,7 +29,9 @@ from gradproof.core.precision import (
     reordered,
 )
 from gradproof.core.problem import Mode
+from gradproof.core.questioning import FEW_OF, FINEST
 from gradproof.core.seen import Seen
+from gradproof.core.space import peak
 from gradproof.core.status import Status
 from gradproof.core.suspects import Judged, Suspects
 from gradproof.core.types import ALL, Flags, Indices, Vector
@@ -46,6 +49,9 @@ class Push:
     def __init__(self, ledger: Ledger) -> None:
         self._ledger, self._survey = ledger, ledger.survey
         self._pushed = ledger.investigation.share_tangent(ledger.direction)
+        self._hides = hides_in_tangents(ledger, self._pushed)
+        """What one question about all outputs leaves hidden in any of them, times |u_i|; infinite if that is too much.
+        """
         self._agreed: tuple[Vector, bool] | None = None
         """Whether everything agreed when it was last asked, and with which values."""
 
@@ -57,6 +63,21 @@ class Push:
                 survey.climb(rung)
         if not self._agrees():
             survey.climb(*(rung for rung in rungs.finer if not survey.has(rung)))
+        if self._ledger.precise and not self._ledger.is_affordable and not self._agrees():
+            self._look_closely()
+
+    def _look_closely(self) -> None:
+        """Steps so short that they reach no kink nearby, such as where two sorted numbers change places.
+
+        Of a few outputs among many, where entries are too many to settle it; kept where nothing is beyond its bars.
+        """
+        survey, lacking = self._survey, self._lacking()
+        if survey.has(FINEST[-1]) or FEW_OF * int(lacking.sum()) > len(lacking):
+            return
+        before = survey.value, survey.error
+        survey.climb(*FINEST, only=lacking)
+        if not self._is_within_bars():
+            survey.put_back(*before)
 
     def passes(self) -> bool:
         """Whether every output agrees; in single precision, where entries cannot settle it, as far as the bars tell."""
@@ -70,7 +91,11 @@ class Push:
         ledger = self._ledger
         if not ledger.options.certify:
             return None
-        gap = max([float((self._gap(part) + self._bars(part)).max()) for part in self._parts], default=0.0)
+        if math.isfinite(self._hides):
+            gap = self._hides + peak(self._survey.hides)
+        else:
+            gap = max([float((self._gap(part) + self._bars(part)).max()) for part in self._parts], default=0.0)
+            gap += self._excused_by_reverse()
         hidden = gap / ledger.smallest_step
         if ledger.questions:  # what reverse mode leaves hidden is in the certificate too
             most = excused_beside(ledger, [max(hidden, size) for size in hidden_in(ledger)])
@@ -104,12 +129,13 @@ class Push:
         alike = self._as_in_reverse()
         if alike is not None:
             return alike
+        largest = certified(ledger)
+        ledger.tolerances.bound(largest)
+        known = Known(self._survey, largest=largest)
         found = None if ledger.is_small else self._located()
         if ledger.is_affordable and (found is None or not (found.judged[0].status == Status.WRONG.rank).any()):
-            compared = accused_entries(ledger.investigation, ledger.options, self._against(), Known(self._survey))
-            compared = compared or every_entry(
-                ledger.investigation, ledger.options, (Mode.FORWARD,), Known(self._survey)
-            )
+            compared = accused_entries(ledger.investigation, ledger.options, self._against(), known)
+            compared = compared or every_entry(ledger.investigation, ledger.options, (Mode.FORWARD,), known)
             return Outcome(compared.judged, [], compared.seen, nonlinear=not compared.judged and not self._is_linear())
         return found or Outcome([], ["the numerical error is too large for the tolerance"], self.seen())
 
@@ -162,7 +188,7 @@ class Push:
     def _is_linear(self) -> bool:
         ledger = self._ledger
         round_off = float((np.abs(ledger.direction) @ ledger.stencil.unresolvable) * ledger.stencil.noise.max())
-        slack = ledger.options.nondet_tol + round_off
+        slack = ledger.options.nondet_tol + round_off + ledger.tolerances.dust_along(ledger.direction)
         return is_linear(ledger.investigation.jvp, ledger.direction, self._pushed, ledger.problem.coarsest_eps, slack)
 
     def _is_tolerable(self) -> bool:
@@ -200,6 +226,8 @@ class Push:
 
     def _agrees(self) -> bool:
         """Whether nothing differs, and the bars are as narrow as they must be."""
+        if math.isfinite(self._hides):
+            return True
         if self._agreed is None or self._agreed[0] is not self._survey.value:
             self._agreed = self._survey.value, self._is_within_bars() and self._is_narrow()
         return self._agreed[1]
@@ -213,6 +241,13 @@ class Push:
             return bool(narrow.all()) or bool((narrow | self._agrees_with_reverse()).all())
         share = norm(self._pushed) / math.sqrt(len(self._pushed) * len(ledger.direction))
         return bool((self._bars() <= UNSEEN_SHARE * share).all())
+
+    def _lacking(self) -> Flags:
+        """The outputs that differ by more than they may, or whose bars are wider than they must be."""
+        bars, ledger = self._bars(), self._ledger
+        with np.errstate(invalid="ignore"):
+            seen = (self._gap() <= bars) & (bars <= ledger.wanted(self._survey, ledger.smallest_step))
+        return ~seen
 
     def _agrees_with_reverse(self, exactly: bool = False) -> Flags:
         """The outputs whose tangents follow from what was verified in reverse mode: its rows, or all of its answers.
@@ -237,6 +272,18 @@ class Push:
             with np.errstate(divide="ignore"):
                 np.fmin(hides, (abs(forward - reverse) + round_off) / np.abs(cotangent), out=hides)
         return agrees | (hides <= ledger.wanted(self._survey, ledger.smallest_step))
+
+    def _excused_by_reverse(self) -> float:
+        """What a tangent beyond its bars may be off by, at most, and still follow from the answers of reverse mode."""
+        ledger = self._ledger
+        if not ledger.is_settled or not ledger.precise:
+            return 0.0
+        excused = ledger.wanted(self._survey, ledger.smallest_step).copy()
+        for cotangent, pullback in ledger.questions:
+            norms = products(cotangent, self._pushed)[1] + products(ledger.direction, pullback)[1]
+            with np.errstate(divide="ignore"):
+                np.fmin(excused, reordered(ledger.problem.coarsest_eps) * norms / np.abs(cotangent), out=excused)
+        return float(excused.max(initial=0.0))
 
     def _agrees_with_rows(self) -> Flags:
         """The outputs of which the row was verified in reverse mode, and whose tangents follow from it."""

@@ -14,6 +14,7 @@ import numpy as np
 from gradproof.core.accusation import CLEARLY
 from gradproof.core.cost import BudgetExhausted
 from gradproof.core.draws import basis
+from gradproof.core.joint import ask_jointly
 from gradproof.core.ledger import Ledger
 from gradproof.core.many_kinks import look_around, on_kinks_along
 from gradproof.core.precision import CONFIDENCE
@@ -58,14 +59,9 @@ class Questioning:
     def _look(self, survey: Survey, step: float) -> Accused | None:
         ledger = self._ledger
         ledger.surveys.append(survey)
-        known = ledger.investigation.first_question
-        if known is not None and not ledger.questions:
-            ledger.questions.append(known)
-        if ledger.questions:
-            accusation = ledger.again(survey)
-        else:  # a certificate is of what is seen least
-            wanted = ledger.wanted(survey, step) if ledger.explicit and not ledger.options.certify else None
-            accusation = ledger.ask(survey, aim(survey, wanted=wanted))
+        accusation = self._first_answer(survey, step)
+        if survey.clear_from <= step:
+            return None  # one question has seen every output
         asked = 0
         while True:
             if accusation is not None:
@@ -73,6 +69,10 @@ class Questioning:
                 if accusation is not None:
                     return survey, accusation
             missing = (survey.hides > ledger.wanted(survey, step)) & ~survey.aside
+            if not missing.any() and (finer := self._rungs_below(survey)):
+                survey.climb_again(*finer)
+                accusation = ledger.again(survey)
+                continue
             if not missing.any():
                 survey.clear_from = math.inf if survey.aside.any() else step
                 return None
@@ -83,6 +83,19 @@ class Questioning:
             if question is None:
                 return self._look_closely(survey, missing, step)
             accusation = question()
+
+    def _first_answer(self, survey: Survey, step: float) -> Probe | None:
+        """What the answers there are accuse of; where there are none, the first question."""
+        ledger, known = self._ledger, self._ledger.investigation.first_question
+        if known is not None and not ledger.questions:
+            ledger.questions.append(known)
+        if not ledger.questions and (made := ask_jointly(ledger, survey, step)) is not None:
+            return made if made.accuses else None if survey.clear_from <= step else ledger.again(survey)
+        if ledger.questions:
+            return ledger.again(survey)
+        # a certificate is of what is seen least
+        wanted = ledger.wanted(survey, step) if ledger.explicit and not ledger.options.certify else None
+        return ledger.ask(survey, aim(survey, wanted=wanted))
 
     def look_along(self, direction: Vector, step: float) -> Accused | None:
         """The same along a new direction; not if that was in vain before, and every entry will be compared."""
@@ -137,7 +150,7 @@ class Questioning:
         if again.accuses and not self._is_unresolved(survey, made):
             return again
         if not again.accuses and abs(again.residual) > _WITHDRAWN * abs(made.residual):
-            survey.value, survey.error = before
+            survey.put_back(*before)
             return made
         return ledger.again(survey)
 
@@ -196,6 +209,13 @@ class Questioning:
         coarser = tuple(rung for rung in self._ledger.rungs.coarser if not survey.has(rung))[:1]
         blurred = error <= _BLURRED * noise * 2.0**survey.finest
         return (coarser or finer) if 2 * int(blurred.sum()) > len(blurred) else (finer or coarser)
+
+    def _rungs_below(self, survey: Survey) -> tuple[int, ...]:
+        """Finer rungs for a certificate, where those so far may have stepped over what the function does."""
+        ledger = self._ledger
+        if not ledger.options.certify or not can_look(ledger.stencil) or not survey.is_stepped_over:
+            return ()
+        return tuple(rung for rung in (*ledger.rungs.finer, *FINEST) if rung > survey.finest)[:3]
 
     def _climb(self, survey: Survey, rungs: tuple[int, ...], only: Flags | None = None) -> Probe | None:
         survey.climb(*rungs, only=only)

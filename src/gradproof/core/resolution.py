@@ -18,11 +18,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from gradproof.core.beside import Beside, look_beside, of_argument, slopes_to_both_sides
+from gradproof.core.jacobians import Screened
 from gradproof.core.ladder import Estimate, settle
 from gradproof.core.precision import APART, BEND, DOUBLE
 from gradproof.core.stencil import Stencil
 from gradproof.core.suspects import Suspects
-from gradproof.core.types import Flags, Indices, Matrix, Vector
+from gradproof.core.types import ALL, Flags, Indices, Matrix, Vector
 
 # Rungs of the look, coarse to fine; the finest steps are 128 spacings of the largest coordinate long.
 _RUNGS = (24, 27, 30, 33, 36, 39, 42, 45)
@@ -37,6 +38,10 @@ _GROWS = 3.0
 _VISIBLE = 8.0
 # A claim of a slope that is steeper than all that steps see by this factor may be of waves that are shorter than these.
 _STEEPER = 2.0**8
+# A slope is the one that is claimed, or the one that was measured, if it is this part of their difference away at most.
+_ALIKE = 0.25
+# Which of the investigation's random draws moves several coordinates at once.
+_ALL_AT_ONCE = 3
 # Rungs on which a kink or a jump has to show.
 _RUN = 3
 # Rungs that are short enough for all but what may as well be noise: waves of a few thousand spacings of the numbers.
@@ -101,7 +106,11 @@ def outruns(stencil: Stencil, suspects: Suspects, steepest: Vector, which: Flags
     here = np.flatnonzero(steep)
     if not can_look(stencil) or not len(here):
         return found
-    for column in np.unique(suspects.columns[here]):
+    columns = np.unique(suspects.columns[here])
+    screened = stencil.investigation.screened
+    if len(columns) > 1 and screened is not None and not _moves_more(stencil, screened, suspects.rows[here], columns):
+        return found
+    for column in columns:
         at = here[suspects.columns[here] == column]
         rows, step = suspects.rows[at], _SIZES[-1] * stencil.scale[column]
         explained = _VISIBLE * (stencil.noise[rows] + steepest[at] * step)
@@ -111,6 +120,42 @@ def outruns(stencil: Stencil, suspects: Suspects, steepest: Vector, which: Flags
                 values, _ = stencil.moved(np.array([column], dtype=np.intp), np.array([side]), rows)
                 found[at] &= np.abs(values[0] - stencil.problem.value[rows]) > explained
     return found
+
+
+def goes_with(stencil: Stencil, row: int, column: int, *, measured: float, claimed: float) -> float | None:
+    """The slope that a function has over a step as short as round-off leaves: the one claimed, or the one measured.
+
+    That step is the shortest on which the two can be told apart. None: it has neither, or no step tells. One
+    evaluation, mostly.
+    """
+    apart, output = abs(claimed - measured), np.array([row], dtype=np.intp)
+    noise = float((stencil.noise[output] + of_argument(stencil, column, np.array([abs(claimed) + apart])))[0])
+    visible = [size for size in _SIZES if apart * size * stencil.scale[column] >= _VISIBLE * 2.0 * noise]
+    if not visible:
+        return None
+    slopes = list[float]()
+    for side in (visible[-1], -visible[-1]):
+        step = side * stencil.scale[column]
+        values, reached = stencil.moved(np.array([column], dtype=np.intp), np.array([step]), output)
+        moved = float(values[0, 0] - stencil.problem.value[row])
+        slopes.append(moved / float(reached[0] - stencil.problem.point[column]))
+        if abs(slopes[0] - measured) <= _ALIKE * apart:
+            return measured
+    return claimed if abs(sum(slopes) / 2.0 - claimed) <= _ALIKE * apart else None
+
+
+def _moves_more(stencil: Stencil, screened: Screened, rows: Indices, columns: Indices) -> bool:
+    """Whether some outputs move by more than slopes explain, if all of some coordinates move over the shortest step.
+
+    One evaluation. Signs and sizes are random, so that what several coordinates move does not cancel.
+    """
+    outputs, point = np.unique(rows), stencil.problem.point.copy()
+    step = _SIZES[-1] * stencil.scale[columns] * stencil.investigation.draw(len(point), _ALL_AT_ONCE)[columns]
+    point[columns] += step
+    (values,) = stencil.attempt(point[None], ALL, outputs)
+    with np.errstate(invalid="ignore"):
+        explained = stencil.noise[outputs] + np.abs(screened.values[np.ix_(outputs, columns)]) @ np.abs(step)
+        return not bool((np.abs(values - stencil.problem.value[outputs]) <= _VISIBLE * explained).all())
 
 
 def look_finely(stencil: Stencil, column: int, outputs: Indices) -> FineLook:

@@ -14,20 +14,19 @@ from collections.abc import Iterator
 import numpy as np
 
 from gradproof.core.capabilities import Elsewhere, RoundOff
+from gradproof.core.compared import BEYOND, BEYOND_UNROUNDED
 from gradproof.core.investigation import Investigation
-from gradproof.core.norm import norm
+from gradproof.core.neighbours import Neighbours
+from gradproof.core.norm import norm, norm_of_products, parts
 from gradproof.core.precision import DERIVATIVE_ROUND_OFF, MOST_ROUND_OFF
 from gradproof.core.problem import Mode
-from gradproof.core.types import Flags, Vector
+from gradproof.core.space import alike
+from gradproof.core.types import Vector
 
 PAIRS = 3
 """Neighbours are asked in pairs, to either side of the point, so that a tie is broken both ways."""
-# How far they are, in eps.
-_NEARBY = 2.0
 # Runs that round, of which outputs are compared.
 _RUNS = 3
-# Integers below this are labels, where an input holds nothing else.
-_LABELS = 16.0
 # What is this small in float64, relative to the outputs, is zero but for round-off.
 _NOTHING = 1e-9
 # What is below this many eps of the outputs is what cancellation left, and is no more than round-off in low precision.
@@ -55,15 +54,21 @@ class Responses:
 
     def of(self, question: Vector, neighbours: int) -> Iterator[Vector]:
         """The answers of so many neighbours."""
-        point, eps = self._wide.problem.point, _NEARBY * self._eps
-        generator = np.random.default_rng(self._low.seed + 17)
-        shift, turn = np.zeros(0), np.zeros(0)
-        for number in range(neighbours):
-            if number % 2 == 0:
-                shift = eps * generator.uniform(-1.0, 1.0, len(point)) * self._is_rounded()
-                turn = eps * generator.uniform(-1.0, 1.0, len(question))
-            shift = -shift
-            yield self._answer(point * (1.0 + shift), question * (1.0 + turn), number)
+        for number, (point, turned) in enumerate(self._neighbours.with_probe(question, neighbours)):
+            yield self._answer(point, turned, number)
+
+    @property
+    def beyond(self) -> float:
+        """How many times as far as a few of them the low side may be."""
+        return BEYOND if self.are_rounded else BEYOND_UNROUNDED
+
+    def spread(self, question: Vector, neighbours: int) -> Vector:
+        """How far so many of them are from the answer itself, at most."""
+        ask = self._wide.vjp if self._reverse else self._wide.jvp
+        answer, spread = ask(question), np.zeros(self._answered.size)
+        for other in self.of(question, neighbours):
+            widen(spread, other, answer)
+        return spread
 
     def value_spread(self) -> Vector:
         """By how much round-off moves each output; nothing, where the backend has no twin that rounds."""
@@ -71,14 +76,16 @@ class Responses:
         spread = np.zeros(len(value))
         if self._round_off is None:
             return spread
-        for number in range(_RUNS):
+        for number, point in enumerate(self._neighbours.points(_RUNS)):
             self._low.cost.evaluate()
             try:
-                moved = self._round_off.evaluate(self._wide.problem.point, self._eps, self._low.seed + number)
+                moved = self._round_off.evaluate(point, self._eps, self._low.seed + number)
             except Exception:  # which it refuses
                 return spread
             with np.errstate(invalid="ignore"):
                 spread = np.fmax(spread, np.abs(moved - value))
+        for block in self._wide.problem.outputs.blocks:  # by chance, few runs move some of them by little
+            spread[block.slice] += spread[block.slice].mean() if block.size else 0.0
         return spread
 
     def dust(self, question: Vector, answer: Vector) -> Vector:
@@ -88,34 +95,35 @@ class Responses:
         leaves shows by itself where answers are rounded on the way.
         """
         problem, dust = self._low.problem, np.zeros(self._answered.size)
-        value = np.where(np.isfinite(problem.value), problem.value, 0.0)
+        value = problem.value
+        if not math.isfinite(norm(value)):
+            value = np.where(np.isfinite(value), value, 0.0)
         relative = min(DERIVATIVE_ROUND_OFF * self._eps, MOST_ROUND_OFF)
         if self._reverse:
-            whole, scale = norm(question * value), self._low.scale
+            whole, scale = norm_of_products(question, value), self._low.scale
         else:
-            whole, scale = norm(value), np.ones(problem.outputs.size)
+            whole, scale = norm(value), alike(problem.outputs.size, 1.0)
         for block in self._answered.blocks:
-            part = norm(answer[block.slice] * scale[block.slice])
+            part = norm_of_products(answer[block.slice], scale[block.slice])
             if part <= _NOTHING * math.sqrt(block.size) * whole:
                 dust[block.slice] = relative * whole / scale[block.slice]
             elif not self.are_rounded and part <= _CANCELLED * self._eps * whole:
                 dust[block.slice] = relative * whole / math.sqrt(block.size) / scale[block.slice]
         return dust
 
-    def _is_rounded(self) -> Flags:
-        """Which coordinates may stand for numbers nearby; inputs that hold small integers only are labels."""
-        point = self._wide.problem.point
-        rounded = np.ones(len(point), dtype=bool)
-        for block in self._wide.problem.inputs.blocks:
-            part = point[block.slice]
-            rounded[block.slice] = not ((part == np.rint(part)) & (np.abs(part) < _LABELS)).all()
-        return rounded
+    @property
+    def _neighbours(self) -> Neighbours:
+        problem = self._wide.problem
+        return Neighbours(problem.inputs, problem.point, self._eps, self._low.seed + 17)
 
     def _answer(self, point: Vector, question: Vector, number: int) -> Vector:
         """The answer of the wide side at another point, rounded where it can be; no number where it refuses that."""
         assert self._elsewhere is not None, "the derivative is known at one point only"
-        self._low.cost.evaluate()
-        (self._low.cost.pull if self._reverse else self._low.cost.push)()
+        if self._reverse:  # it calls the function first; a jvp is such a call
+            self._low.cost.evaluate()
+            self._low.cost.pull()
+        else:
+            self._low.cost.push()
         try:
             if self._round_off is not None:
                 ask = self._round_off.vjp if self._reverse else self._round_off.jvp
@@ -123,3 +131,14 @@ class Responses:
             return (self._elsewhere.vjp if self._reverse else self._elsewhere.jvp)(point, question)
         except Exception:
             return np.full(self._answered.size, np.nan)
+
+
+def widen(spread: Vector, answer: Vector, wide: Vector) -> None:
+    """Make a spread as wide as an answer is off, in place."""
+    for part in parts(len(spread)):
+        with np.errstate(invalid="ignore"):
+            off = answer[part] - wide[part]
+            np.abs(off, out=off)
+        if not math.isfinite(float(np.add.reduce(off))):
+            off[np.isnan(off)] = np.inf
+        np.maximum(spread[part], off, out=spread[part])

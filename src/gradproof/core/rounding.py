@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from gradproof.core.formats import NARROWER, bits_of
 from gradproof.core.types import Vector
 
 # Significant bits of the formats that derivatives are rounded to, the coarsest first; and what these are called.
-FORMATS = {8: "bfloat16", 11: "float16", 24: "float32"}
+FORMATS = {bits_of(name): name for name in NARROWER}
 # Numbers that it takes to tell, and the last bits of a format that some of them must use: small integers use none.
 _NUMBERS, _LAST_BITS = 4, 3
 

@@ -10,7 +10,7 @@ agree, are left to the judge.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -102,16 +102,26 @@ class Repeated:
         return Estimate(first, _believed(stencil, columns, error), spent)
 
 
-def differs(stencil: Stencil, first: Matrix, columns: Indices, outputs: Indices) -> Flags:
+class Claimed(NamedTuple):
+    """What is claimed of some outputs along some columns, and by how much it may be off."""
+
+    values: Matrix
+    allowed: Matrix
+
+
+def differs(stencil: Stencil, first: Matrix, claimed: Claimed, columns: Indices, outputs: Indices) -> Flags:
     """Of which entries, outputs by columns, far finer steps to one side say something else than the `first` did.
 
-    One step may end as far behind a kink as the kink is away: then its slope is the mean of both sides, too.
+    And than is claimed, with what that may be off by. One step may end as far behind a kink as the kink is away: then
+    its slope is the mean of both sides, too.
     """
     found = np.zeros(first.shape, dtype=np.bool_)
     for rung in (FINE, _FINER) if can_confirm(stencil.problem) else (FINE,):
         slopes, step = stencil.finely(columns, rung, outputs)
         with np.errstate(all="ignore"):
-            found |= _is_bend(np.abs(slopes.T - first), np.multiply.outer(stencil.noise[outputs], 1.0 / step), first)
+            floor = np.multiply.outer(stencil.noise[outputs], 1.0 / step)
+            agrees = np.abs(slopes.T - claimed.values) + floor <= claimed.allowed
+            found |= ~agrees & _is_bend(np.abs(slopes.T - first), floor, first)
     return found
 
 

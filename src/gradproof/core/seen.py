@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from gradproof.core.types import Vector
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,3 +34,15 @@ class Note:
     """What a reader should know of how a comparison was made; no finding."""
 
     text: str
+
+
+class Entered(NamedTuple):
+    """A question that did not accuse: how large a residual it could have hidden, and its answer.
+
+    `moved` is the inner product of the answer with the direction, `size` the Euclidean norm of its terms.
+    """
+
+    hidden: float
+    pullback: Vector
+    moved: float
+    size: float

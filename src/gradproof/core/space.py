@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from gradproof.core.norm import PART, norm
+from gradproof.core.norm import PART, norm, parts
 from gradproof.core.precision import DOUBLE, SINGLE, largest_number
 from gradproof.core.types import Indices, Matrix, Vector
 
@@ -215,12 +215,16 @@ class Space:
 
         Nor by one huge number that stands for what is masked.
         """
-        typical = np.abs(values)
+        typical = np.empty(len(values))
         for block in self.blocks:
-            part = typical[block.slice]
-            size = rms(part)  # and no infinities
-            if block.size > 1:
-                np.maximum(part, least * (size if size < _HUGE else _without_masked(part, size)), out=part)
+            sizes, own = typical[block.slice], values[block.slice]
+            size = norm(own) / math.sqrt(block.size or 1)
+            if not size < _HUGE:
+                own = np.abs(own)
+                size = _without_masked(own, rms(own))  # and no infinities
+            lowest = least * size if block.size > 1 else 0.0
+            for part in parts(block.size):
+                np.maximum(np.abs(own[part], out=sizes[part]), lowest, out=sizes[part])
         return typical
 
     def round_in_place(self, values: Matrix, coordinates: slice = slice(None)) -> None:
@@ -248,7 +252,9 @@ def rms(sizes: Vector) -> float:
 
 
 def _without_masked(sizes: Vector, rms: float) -> float:
-    """The rms of the others, where all that is not far smaller than the largest is one and the same number."""
+    """The rms of the others, where all that is not far smaller than the largest is one and the same huge number."""
+    if rms < _HUGE:
+        return rms
     largest = float(sizes.max())
     others = sizes[sizes <= _FAR * largest]
     if not others.any() or int((sizes == largest).sum()) + len(others) < len(sizes):
@@ -277,6 +283,15 @@ def alike(size: int, value: float) -> Vector:
     values = np.empty(size)
     values.fill(value)  # np.full takes three times as long
     return values
+
+
+def peak(values: Vector) -> float:
+    """The largest of numbers that are not negative, 0 if there are none; of those that are `alike`, one is looked at.
+
+    >>> peak(alike(10**9, 0.5))
+    0.5
+    """
+    return float((values[:1] if values.strides == (0,) else values).max(initial=0.0))
 
 
 def vector_space(kind: str, *sizes: int, eps: float = DOUBLE) -> Space:

@@ -7,15 +7,17 @@ right nor wrong: it cannot be judged.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from gradproof.core.ladder import Estimate, contradicts
-from gradproof.core.resolution import FineLook, Shape, can_look, can_reach, is_kink, look_finely, outruns
+from gradproof.core.resolution import FineLook, Shape, can_look, can_reach, goes_with, is_kink, look_finely, outruns
 from gradproof.core.status import Status
 from gradproof.core.stencil import Stencil
-from gradproof.core.suspects import Judged, rank, subgradients
+from gradproof.core.suspects import Judged, Suspects, rank, subgradients
 from gradproof.core.tolerances import Tolerances
-from gradproof.core.types import Flags, Indices
+from gradproof.core.types import Flags, Indices, Vector
 
 # A fine look is taken where its error bar is this part of the ladder's, or where the two do not agree.
 _SHARPER = 0.25
@@ -58,14 +60,32 @@ class Special:
         return which[resolved]
 
     def spare_waves(self, judged: Judged, which: Indices) -> None:
-        """Of what moves far more over the shortest step than its numerical derivative explains, nothing is WRONG."""
+        """Of what moves far more over the shortest step than its numerical derivative explains, nothing is WRONG.
+
+        Nor of what does not move as was measured over steps far shorter, where there are waves.
+        """
         suspects, wrong = judged.suspects, np.zeros(len(judged.status), dtype=np.bool_)
         wrong[which] = judged.status[which] == Status.WRONG.rank
         steepest = np.abs(suspects.numeric) + judged.error
         for k, (left, right) in judged.sides.items():
             steepest[k] += max(abs(left), abs(right))
-        unclear = outruns(self._stencil, suspects, steepest, wrong)
+        unclear = self.waves(suspects, steepest, wrong)
         judged.status[unclear], judged.error[unclear] = Status.INCONCLUSIVE.rank, np.inf
+
+    def waves(self, suspects: Suspects, steepest: Vector, wrong: Flags) -> Flags:
+        """Which of some wrong suspects may be on waves that are shorter than all steps so far.
+
+        Where a function was seen to have such waves, all that does not go as was measured over the shortest steps.
+        """
+        found = outruns(self._stencil, suspects, steepest, wrong)
+        if self._stencil.investigation.has_waves and self._can_look:
+            for k in np.flatnonzero(wrong & ~found).tolist():
+                row, column = int(suspects.rows[k]), int(suspects.columns[k])
+                measured, claimed = float(suspects.numeric[k]), float(suspects.analytic[k])
+                if math.isfinite(measured) and math.isfinite(claimed):
+                    nearest = goes_with(self._stencil, row, column, measured=measured, claimed=claimed)
+                    found[k] = nearest != measured
+        return found
 
     def excuse_kinks(self, judged: Judged, which: Indices) -> dict[int, tuple[float, float]]:
         """At kinks and jumps, call those suspects KINK that are valid subgradients, and the others WRONG.

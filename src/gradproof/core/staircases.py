@@ -11,9 +11,9 @@ import math
 
 import numpy as np
 
+from gradproof.core.along import values_along
 from gradproof.core.investigation import Investigation
 from gradproof.core.precision import DOUBLE, EVALUATION_ROUND_OFF, NOISY_SHARE
-from gradproof.core.problem import OutputChangedError
 from gradproof.core.space import Block
 from gradproof.core.types import Flags, Vector
 
@@ -22,6 +22,8 @@ from gradproof.core.types import Flags, Vector
 _LONG, _MOST, _MOVED = (12, 8, 4), 0.75, 2.0**8
 # Outputs are large from this part of the largest on, and small below that one; so many small ones must be there.
 _LARGE, _SMALL, _FEWEST = 0.5, 0.25, 3
+# Steps are not meant that are no wider than so many spacings of numbers of order one, which may be inside.
+_ROUNDING = 2.0**8
 # How far a width may be from a power of ten or of two that is meant, and a number of steps from a whole one.
 _MEANT, _WHOLE = 1e-3, 1e-6
 
@@ -38,7 +40,10 @@ def step_width(investigation: Investigation, output: Block, input_: Block) -> fl
     if not len(moved):
         return None
     small = along.value[(size < _SMALL * largest) & (size > 0)]
-    widths = (width for width in _meant(float(moved.min())) if _are_whole(small, width))
+    narrowest = float(moved.min())
+    if narrowest <= _ROUNDING * DOUBLE * max(1.0, largest):
+        return None
+    widths = (width for width in _meant(narrowest) if _are_whole(small, width))
     return next(widths, None) if len(small) >= _FEWEST else None
 
 
@@ -95,11 +100,6 @@ class _Along:
 
     def _changes(self, step: float) -> Vector | None:
         """By how much the output changes; None where the function refuses the point, or gives what is no number."""
-        try:
-            there = self._investigation.evaluate(self._investigation.problem.point + step * self._direction)
-        except OutputChangedError:
-            raise
-        except Exception:  # outside of the domain
-            return None
+        (there,) = values_along(self._investigation, self._direction, (step,))
         change = np.abs(there[self._output.slice] - self.value)
         return change if np.isfinite(change).all() else None

@@ -72,7 +72,7 @@ class Stencil(Quotients):
         value = np.full((len(index), len(reachable)), np.nan)
         error, drifting = np.full_like(value, np.inf), np.zeros(value.shape, dtype=np.bool_)
         doubtful = np.zeros(value.shape, dtype=np.bool_)
-        for climb in self._climbs(brief=brief):
+        for climb in self._climbs(index, brief=brief):
             with np.errstate(invalid="ignore"):
                 open_ = ~np.isfinite(value) if climb.last_resort else ~(error <= tolerance(value))
             open_ = drifting | ~np.isfinite(value) if climb.deep else open_ | (drifting & (not climb.last_resort))
@@ -175,22 +175,29 @@ class Stencil(Quotients):
         with np.errstate(all="ignore"):
             return ((far - near) / step)[None, :]
 
-    def _climbs(self, *, brief: bool) -> Iterator[Climb]:
-        """Ways to climb the ladder, from the best to the most modest."""
+    def _climbs(self, index: Indices, *, brief: bool) -> Iterator[Climb]:
+        """Ways to climb the ladder along some columns, from the best to the most modest."""
+
+        def only(scale: Vector) -> Vector:
+            """The scales of these columns among all: of many, the others take no memory."""
+            everywhere = np.zeros(len(self.scale))
+            everywhere[index] = scale
+            return everywhere
+
         if brief:
             yield Climb(self._central, self.scale, order=2, brief=True)
-        own = np.abs(self.problem.point)
+        own, usual = np.abs(self.problem.point[index]), self.scale[index]
         own[(own == 0) | ~np.isfinite(own)] = 1.0
-        tight = np.minimum(np.maximum(own, SHORTEST), self.scale)
+        tight = np.minimum(np.maximum(own, SHORTEST), usual)
         yield Climb(self._central, self.scale, order=2)
         if self.problem.noise is None:  # in noise that was measured, shorter steps see nothing
-            yield Climb(self._central, tight, order=2, near=True)
-            yield Climb(self._central, np.minimum(1.0, self.scale), order=2)  # sin(x) at x = 1e6 varies over 1
+            yield Climb(self._central, only(tight), order=2, near=True)
+            yield Climb(self._central, only(np.minimum(1.0, usual)), order=2)  # sin(x) at x = 1e6 varies over 1
             yield Climb(self._central, self.scale, order=2, short=True)  # sin(1e7 x) at x = 1
-        yield Climb(self._central, 2.0**-13 * tight, order=2, last_resort=True)  # arcsin(x) at x = 1 - 1e-8
-        yield Climb(self._central, np.exp2(np.floor(np.log2(tight))), order=2, deep=True)  # at 1 - 1e-12
-        yield Climb(self._one_sided, tight, order=1, last_resort=True)
-        yield Climb(self._one_sided, -tight, order=1, last_resort=True)
+        yield Climb(self._central, only(2.0**-13 * tight), order=2, last_resort=True)  # arcsin(x) at x = 1 - 1e-8
+        yield Climb(self._central, only(np.exp2(np.floor(np.log2(tight)))), order=2, deep=True)  # at 1 - 1e-12
+        yield Climb(self._one_sided, only(tight), order=1, last_resort=True)
+        yield Climb(self._one_sided, only(-tight), order=1, last_resort=True)
 
     def _shortened(
         self, climb: Climb, index: Indices, missing: Indices, outputs: slice | Indices

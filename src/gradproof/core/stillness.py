@@ -19,14 +19,15 @@ import numpy as np
 from gradproof.core.cost import BudgetExhausted
 from gradproof.core.directions import exact
 from gradproof.core.investigation import Investigation
-from gradproof.core.norm import norm
+from gradproof.core.norm import norm, parts
 from gradproof.core.precision import DOUBLE, EVALUATION_ROUND_OFF
 from gradproof.core.problem import OutputChangedError, Problem
 from gradproof.core.space import Block
 from gradproof.core.types import Flags, Matrix, Vector
 
-# An output is small below this part of the rms of its array. One in so many must be, or any where there are few.
-_SMALL, _SHARE = 2.0**-10, 64
+# An output is small below this part of the rms of its array: from there on the larger guess excuses more than 2e-4 of
+# what it moves by. One in so many must be, or any where there are few: to measure takes twelve evaluations.
+_SMALL, _SHARE = 2.0**-16, 64
 # The steps, each an eighth of the one before, and how much less than noise they may show by luck.
 _RUNGS, _RATIO, _LUCK = (11, 14, 17, 20, 23, 26), 8.0, 32.0
 
@@ -68,9 +69,9 @@ def _shared(problem: Problem, drift: Vector, moves: Flags) -> Vector:
     return shared
 
 
-def _least(sizes: Vector) -> float:
+def _least(values: Vector) -> float:
     """Below which outputs of an array are small."""
-    return _SMALL * norm(sizes) / math.sqrt(len(sizes))
+    return _SMALL * norm(values) / math.sqrt(len(values))
 
 
 def _drift(quotients: Matrix) -> Vector:
@@ -83,13 +84,15 @@ def _drift(quotients: Matrix) -> Vector:
 
 def _is_uneven(problem: Problem, block: Block) -> bool:
     """Whether outputs of an array are far smaller than others; zeros have no size of their own."""
-    if block.size < 2:
+    values = problem.value[block.slice]
+    least = _least(values) if block.size > 1 else 0.0
+    if not 0.0 < least < math.inf:
         return False
-    sizes = np.abs(problem.value[block.slice])
-    least = _least(sizes)
-    if not float(sizes.min()) < least < math.inf:
-        return False
-    small = int(np.count_nonzero(sizes < least)) - int(np.count_nonzero(sizes == 0))
+    small = 0
+    for part in parts(len(values)):
+        sizes = np.abs(values[part])
+        below = int(np.count_nonzero(sizes < least))
+        small += below - int(np.count_nonzero(sizes == 0)) if below else 0
     return small * _SHARE >= block.size
 
 

@@ -8,12 +8,15 @@ from collections.abc import Sequence
 import numpy as np
 
 from gradproof.core.ladder import Tolerance, rungs
+from gradproof.core.norm import norm
 from gradproof.core.options import Options
 from gradproof.core.precision import (
+    BOUNDED,
     COARSEST_ENTRY,
     DERIVATIVE_ROUND_OFF,
     DOUBLE,
     ENTRY_ROUND_OFF,
+    MOST_ROUND_OFF,
     NEGLIGIBLE,
     WIDEST_BAR,
     default_rtol,
@@ -21,14 +24,20 @@ from gradproof.core.precision import (
 from gradproof.core.scales import PairScales, Places, of_blocks
 from gradproof.core.space import Space, alike
 from gradproof.core.stencil import Stencil
-from gradproof.core.types import Indices, Matrix, Vector
+from gradproof.core.types import Flags, Indices, Matrix, Vector
 
 # An error bar of two rungs, in units of the round-off of the finer one: twice what the two differ by, and that itself.
 _BARS = 3.0
 # What round-off may hide in units of the tolerance that was asked for, before a pass says so; as for probes.
 _SHORT = 4.0
+# An error bar in units of what no step sees: the second rung leaves eight of these, and both parts of a number count.
+_FLAT = 256.0
+# Claims of up to this part of what no step sees, 128 eps of the output, are no more than its round-off.
+_DUST = 2.0**-3
 # The part of what is claimed of a pair that is most of it.
 _MOST_OF = 0.5
+# Of what low precision makes of zero: numerical entries that are as small are zero, as far as it can tell.
+_NOTHING = 2.0**-10
 
 
 class Tolerances:
@@ -65,6 +74,7 @@ class Tolerances:
         self._accepts_bars = bool(self._negligible) or blurred
         self._certifies = options.certify
         self._most: Vector | None = None
+        self._blurred: dict[int, Vector] = {}
         self._sharp: bool | None = None
 
     def _relative(self, space: Space) -> Vector:
@@ -117,7 +127,8 @@ class Tolerances:
         """How wide an error bar may be, for each of these entries, where no tolerance was asked for that can be met.
 
         Small next to the largest claim of the pair; and where those are round-off of others, negligible next to these.
-        Or small next to what slopes change by at a kink `nearby`, where that was measured.
+        Or small next to what slopes change by at a kink `nearby`, where that was measured. Of a flat function, of which
+        nothing but round-off is claimed, what the coarse rungs leave of round-off.
         """
         if not self._accepts_bars:
             return np.zeros(1)
@@ -125,14 +136,30 @@ class Tolerances:
         most = float(claimed.max(initial=0.0))
         round_off = claimed <= DERIVATIVE_ROUND_OFF * DOUBLE * most
         widest = np.where(round_off, self._negligible * float(self.rtol.min()) * most, WIDEST_BAR * claimed)
-        return np.maximum(self._claimed.pick(widest, rows, columns), WIDEST_BAR * nearby)
+        bars = np.maximum(self._claimed.pick(widest, rows, columns), WIDEST_BAR * nearby)
+        flat = self._flat
+        if not flat.any():
+            return bars
+        floor = self.noise[rows] * self.unresolvable[columns]
+        widened = np.maximum(bars, _FLAT * floor)
+        return np.where(self._claimed.pick(flat.astype(np.float64), rows, columns) > 0, widened, bars)
+
+    @property
+    def _flat(self) -> Flags:
+        """The outputs of which nothing but their own round-off is claimed, for each input: a row of flags each."""
+        claimed, inputs, outputs = self._claimed.largest, self._stencil.problem.inputs, self._stencil.problem.outputs
+        if not self.is_default:
+            return np.zeros(claimed.shape, dtype=np.bool_)
+        floor = np.multiply.outer(of_blocks(outputs, self.noise), of_blocks(inputs, self.unresolvable))
+        return np.broadcast_to((claimed <= _DUST * floor).all(axis=1, keepdims=True), claimed.shape)
 
     def bound(self, largest: Sequence[float] | None) -> None:
-        """Excuse no entry of an input more than one of this size, which is what a certificate knows of, if any."""
+        """Excuse no entry of an input more than a part of what one of this size is, if a certificate knows of any."""
         if largest is not None:
             blocks = self._stencil.problem.inputs.blocks
+            most = [BOUNDED * size for size in largest]
             single = len(blocks) == 1
-            self._most = alike(blocks[0].size, largest[0]) if single else np.repeat(largest, [b.size for b in blocks])
+            self._most = alike(blocks[0].size, most[0]) if single else np.repeat(most, [b.size for b in blocks])
 
     def bounded(self, size: Matrix, columns: Places) -> Matrix:
         """The sizes of entries, as far as they count."""
@@ -174,12 +201,15 @@ class Tolerances:
         the two coarsest rungs, where there is noise.
         """
         inputs, outputs = self._stencil.problem.inputs, self._stencil.problem.outputs
-        block = inputs.blocks[number]
-        exponents = rungs(float(self._stencil.eps[block.start]))
-        bars = _BARS * 2.0 ** (exponents[1] - exponents[0])
-        return of_blocks(outputs, self.noise) * float(self.unresolvable[block.slice].max()) * (1.0 + bars)
+        if number not in self._blurred:
+            block = inputs.blocks[number]
+            exponents = rungs(float(self._stencil.eps[block.start]))
+            bars = _BARS * 2.0 ** (exponents[1] - exponents[0])
+            least = 0.0 if self._stencil.fixed else self._stencil.least_seen(block)
+            self._blurred[number] = of_blocks(outputs, self.noise) * least * (1.0 + bars)
+        return self._blurred[number]
 
-    @functools.cached_property
+    @property
     def needs_largest(self) -> bool:
         """Whether the largest entries must be known before anything is judged or certified."""
         return self._depends or self._certifies or self.asks_too_much
@@ -209,8 +239,9 @@ class Tolerances:
     def buries(self, output: int, input_: int) -> float:
         """What round-off hides of a pair where no tolerance is given, if that is most of what is claimed; or zero.
 
-        Claims that may be round-off of others are none. Nor is anything hidden where the largest entry was measured to
-        be about as large: a number beside it may be huge and constant, as what is masked is.
+        Claims that may be round-off of others, or of the output itself, are none. Nor is anything hidden where the
+        largest entry was measured to be about as large: a number beside it may be huge and constant, as what is masked
+        is.
         """
         problem, claimed = self._stencil.problem, self._claimed.largest
         rows, columns = problem.outputs.blocks[output].slice, problem.inputs.blocks[input_].slice
@@ -220,7 +251,7 @@ class Tolerances:
         if abs(float(self._numeric.largest[output, input_]) - size) <= _MOST_OF * size:
             return 0.0
         hidden = float(self.noise[rows].max()) * float(self.unresolvable[columns].max())
-        return hidden if hidden > _MOST_OF * size else 0.0
+        return hidden if hidden > _MOST_OF * size and not self._flat[output, input_] else 0.0
 
     @property
     def one_step_is_sharp(self) -> bool:
@@ -241,9 +272,35 @@ class Tolerances:
                     atol,
                     of_blocks(inputs, np.minimum(ENTRY_ROUND_OFF * rounds_in, COARSEST_ENTRY)) * self.largest.max(),
                 )
+                atol = np.maximum(atol, self._excused_dust)
             self._atol = np.maximum(self._atol, atol)
             self.least_atol = float(self._atol.min())
             self._sharp = None
+
+    def dust_along(self, direction: Vector) -> float:
+        """What claims along a direction may be by round-off of low precision alone, where the derivative is zero."""
+        if not self._low:
+            return 0.0
+        blocks = self._stencil.problem.inputs.blocks
+        dust = self._excused_dust.max(axis=0, initial=0.0).tolist()
+        return sum(norm(direction[block.slice]) * size for block, size in zip(blocks, dust, strict=True))
+
+    @property
+    def _excused_dust(self) -> Matrix:
+        """The same of each pair; zero where some entry was measured to be more than that."""
+        return np.where(self.largest <= _NOTHING * self._dust, self._dust, 0.0)
+
+    @functools.cached_property
+    def _dust(self) -> Matrix:
+        """Of each pair, what a claim in low precision may be by round-off alone where the derivative is zero.
+
+        It is made of numbers as large as the output, per change of an input as large as it is.
+        """
+        problem = self._stencil.problem
+        value = np.where(np.isfinite(problem.value), np.abs(problem.value), 0.0)
+        rounds_in = np.maximum(problem.inputs.eps, problem.outputs.finest_eps)
+        per_change = np.minimum(DERIVATIVE_ROUND_OFF * rounds_in, MOST_ROUND_OFF) / self._stencil.scale
+        return np.multiply.outer(of_blocks(problem.outputs, value), of_blocks(problem.inputs, per_change))
 
     def learn_analytic(self, analytic: Matrix, rows: Places, columns: Places) -> None:
         """Claimed entries: error bars that are small next to the largest are accepted.
