@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import functools
 import math
+import os
+import sysconfig
+import traceback
+from collections import deque
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -18,6 +22,7 @@ from gradproof.core.precision import CLEAR, DOUBLE, NOISY_SHARE, SLIGHT, WIDEST_
 from gradproof.core.problem import MisshapenGradientError, Mode, OutputChangedError
 from gradproof.core.rounding import rounded_to
 from gradproof.core.seen import Note, Seen
+from gradproof.core.space import rms
 from gradproof.core.status import Status
 from gradproof.core.stencil import Stencil
 from gradproof.core.wide import widened
@@ -27,14 +32,23 @@ from gradproof.results.finding import Entry, Finding
 
 # An error that is seen clearly leaves no room for noise, unless a long step, on this rung, has a slope nearer to
 # what is claimed than this part of it. A function that stands still may be between steps of any format: those of
-# numbers of eight bits are seen by longer ones to both sides, and the others by one to one side.
-_LONG, _LONGER, _LIKE = 4, 1, 0.3
+# numbers of eight bits are seen by longer ones to both sides, and the others by one to one side. Over a short one, on
+# the last of these rungs, what is computed in single precision or less stands still.
+_LONG, _LONGER, _LIKE, _SHORT = 4, 1, 0.3, 28
+# So far from what is claimed, as a part of the error, a slope to one side alone tells enough.
+_CLEARLY = 0.6
 # Zero is the derivative between the steps of a staircase: there an error bar must be narrower, as a part of the error.
 _SHARP = 1e-3
 # A law is broken beyond what any noise that is looked for breaks it by, if it is so by this part of the larger side.
 _BROKEN = 0.5
 # Entries that show one factor, and by how much their sizes differ at least: they have nothing else in common.
 _SEVERAL, _UNLIKE = 2, 1e-3
+
+# Where code lies that is not the user's own.
+_HERE, _INSTALLED = os.path.dirname(__file__), tuple(sysconfig.get_paths()[name] for name in ("stdlib", "purelib"))
+
+_Progress = tuple[Iterator[Finding | Seen | Note | Pause], list[Finding | Seen | Note]]
+"""A property that paused, and what it has found so far."""
 
 
 def examined(
@@ -45,20 +59,15 @@ def examined(
     A property that pauses goes on after all others. What noise of the function may explain is examined again, with that
     noise known.
     """
-    waiting: list[tuple[str, Property]] = [*asked]
+    waiting: deque[tuple[str, Property, _Progress | None]] = deque((name, each, None) for name, each in asked)
     settled = False  # whether something is wrong that no noise explains: then none is looked for any more
-    paused: dict[str, tuple[Iterator[Finding | Seen | Note | Pause], list[Finding | Seen | Note]]] = {}
     while waiting:
-        name, each = waiting.pop(0)
-        found: list[Finding | Seen | Note] = []
+        name, each, progress = waiting.popleft()
+        found = progress[1] if progress else []
         try:
-            going_on, found = paused.pop(name, None) or (iter(each.examine(investigation, options)), found)
-            while _until_pause(going_on, found):
-                if waiting:
-                    waiting.append((name, each))
-                    paused[name] = going_on, found
-                    break
-            if name in paused:
+            going_on = progress[0] if progress else iter(each.examine(investigation, options))
+            if _until_pause(going_on, found, is_last=not waiting):
+                waiting.append((name, each, (going_on, found)))
                 continue
             if found and each.depends_on_noise and options.precision is None and not settled:
                 settled = _are_clear(investigation, _doubts(found))
@@ -68,7 +77,7 @@ def examined(
         except Exception as error:
             misshapen = isinstance(error, MisshapenGradientError)
             yield [*found, _refused(error) if misshapen else raised(name, error)]
-            waiting = [one for one in waiting if one[0] in paused]  # an accusation is not forgotten
+            waiting = deque(one for one in waiting if one[2] is not None)  # an accusation is not forgotten
             continue
         yield found
 
@@ -88,12 +97,15 @@ def _with_noise_known(
     return found
 
 
-def _until_pause(examined: Iterator[Finding | Seen | Note | Pause], found: list[Finding | Seen | Note]) -> bool:
-    """Add what a property finds; whether it paused."""
+def _until_pause(
+    examined: Iterator[Finding | Seen | Note | Pause], found: list[Finding | Seen | Note], *, is_last: bool
+) -> bool:
+    """Add what a property finds; whether it paused. The last one has nobody to wait for."""
     for item in examined:
-        if isinstance(item, Pause):
+        if not isinstance(item, Pause):
+            found.append(item)
+        elif not is_last:
             return True
-        found.append(item)
     return False
 
 
@@ -124,7 +136,7 @@ def _are_clear(investigation: Investigation, doubts: Sequence[Finding]) -> bool:
     worst = [doubt.entries[0] for doubt in doubts if doubt.entries]
     if any(doubt.status is not Status.WRONG or doubt.kind == "precision" for doubt in doubts):
         return False
-    if not all(map(_is_broken, laws)) or not all(map(_is_far, worst)):
+    if not all(_is_broken(investigation, law) for law in laws) or not all(map(_is_far, worst)):
         return False
     finite = [entry for entry in worst if math.isfinite(entry.analytic)]
     if not finite:  # no noise makes a claim of no number
@@ -145,15 +157,32 @@ def _moving_first(doubts: Sequence[Finding], worst: Sequence[Entry]) -> Entry:
 def _is_wrong_from_afar(investigation: Investigation, entry: Entry) -> bool:
     """Whether an entry is not what is claimed of it by long steps, either."""
     stencil, column, output = Stencil(investigation), entry.input.coordinate, entry.output.coordinate
-    if entry.numeric:
-        return _is_unlike(entry, stencil.slope(column, output, 2.0**-_LONG))
+    if not entry.numeric and _stands_still(stencil, entry):
+        return False
     ahead, _ = stencil.finely(np.array([column]), _LONG, np.array([output]))
-    return _is_unlike(entry, float(ahead[0, 0])) and _is_unlike(entry, stencil.slope(column, output, 2.0**-_LONGER))
+    slope = float(ahead[0, 0])
+    if not entry.numeric:
+        longer = 2.0**-_LONGER
+        return _is_unlike(entry, slope) and _is_unlike(entry, stencil.slope(column, output, longer))
+    if _is_unlike(entry, slope, _CLEARLY):  # what the function bends by to one side does not make up for that
+        return True
+    return _is_unlike(entry, stencil.slope(column, output, 2.0**-_LONG))
 
 
-def _is_unlike(entry: Entry, slope: float) -> bool:
+def _stands_still(stencil: Stencil, entry: Entry) -> bool:
+    """Whether most of an output that moves over a long step does not move over a short one: it is on a coarse grid."""
+    problem, block = stencil.problem, entry.input.block
+    direction = np.zeros_like(problem.point)
+    direction[block.slice] = (stencil.investigation.draw(problem.inputs.size) * stencil.scale)[block.slice]
+    run = problem.outputs.block_at(entry.output.coordinate).slice
+    points = problem.point + np.multiply.outer([2.0**-_LONG, 2.0**-_SHORT], direction)
+    long, short = (stencil.attempt(points)[:, run] != problem.value[run]).sum(axis=1).tolist()
+    return 2 * short < long
+
+
+def _is_unlike(entry: Entry, slope: float, part: float = _LIKE) -> bool:
     """Whether a slope is another than what is claimed of an entry, in units of what that is off by."""
-    return abs(slope - entry.analytic) > _LIKE * entry.difference
+    return abs(slope - entry.analytic) > part * entry.difference
 
 
 def _is_not_odd(investigation: Investigation) -> bool:
@@ -164,13 +193,18 @@ def _is_not_odd(investigation: Investigation) -> bool:
     return not norm(given + opposite) <= _BROKEN * norm(given)
 
 
-def _is_broken(finding: Finding) -> bool:
-    """Whether a law does not hold, by far: what must be the same differs by half, or is no number."""
+def _is_broken(investigation: Investigation, finding: Finding) -> bool:
+    """Whether a law does not hold, by far: what must be the same differs by half, or is no number.
+
+    Not where that is little beside other numbers: of half precision inside, sums that cancel and numbers that are
+    smaller than its range leave nothing.
+    """
     sides = finding.analytic, finding.numeric
     if None in sides:
         return False
     got, want = (float(side) for side in sides if side is not None)
-    return math.isfinite(want) and not abs(got - want) <= _BROKEN * max(abs(got), abs(want))
+    off, usual = abs(got - want), rms(np.abs(investigation.pullback)) if investigation.is_pulled else 0.0
+    return math.isfinite(want) and not off <= _BROKEN * max(abs(got), abs(want)) and not off <= CLEAR * usual
 
 
 def _is_far(entry: Entry) -> bool:
@@ -283,7 +317,14 @@ def raised(name: str, error: Exception) -> Finding:
         headline = f"Nothing can be compared: {error}"
     else:
         headline = f"While `{name}` was checked, user code raised {type(error).__name__}: {error}"
-    return Finding(property=name, status=Status.RAISED, headline=headline, cause=error)
+    return Finding(property=name, status=Status.RAISED, headline=headline, hint=_raised_at(error), cause=error)
+
+
+def _raised_at(error: Exception) -> str:
+    """The line that raised, or called what did: the innermost one of no installed package, if there is one."""
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith(_HERE)]
+    own = [frame for frame in frames if not frame.filename.startswith(_INSTALLED)] or frames
+    return f"raised at line {own[-1].lineno} of {own[-1].filename}, in {own[-1].name}" if own else ""
 
 
 def _refused(error: MisshapenGradientError) -> Finding:

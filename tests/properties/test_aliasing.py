@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from array_problem import Part, investigation
 
+from gradproof.core.capabilities import Stateless
 from gradproof.core.investigation import Investigation
 from gradproof.core.options import Options
 from gradproof.core.status import Status
@@ -40,3 +41,16 @@ def test_gradients_that_are_there_already_are_looked_at() -> None:
     case.vjp(case.cotangent)
     assert len(list(aliasing(case, Options()))) == 1
     assert case.cost.vjps == 1
+
+
+def test_a_gradient_that_another_vjp_writes_to_is_named() -> None:
+    once = case_with(reused=[1])
+    assert list(aliasing(once, Options())) == []  # one vjp tells nothing
+    case = case_with(reused=[1])
+    _ = case.pullback, case.vjp(case.cotangent)
+    (finding,) = aliasing(case, Options())
+    assert (finding.property, finding.kind, finding.status, finding.input) == ("aliasing", "reused", Status.WRONG, 1)
+    assert "The gradient of input 1 `w` lies in memory that the vjp writes to again" in finding.message
+    own = case_with(reused=[1], capabilities={Stateless: Stateless()})  # of the framework's own operations
+    _ = own.pullback, own.vjp(own.cotangent)
+    assert list(aliasing(own, Options())) == []

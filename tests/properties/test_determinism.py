@@ -50,7 +50,8 @@ def test_a_backward_that_changes_is_not_deterministic(at: int, input_: int, elem
     (finding,) = find(case_with(drifting(0.5, at)))
     assert (finding.status, finding.input, finding.input_element) == (Status.WRONG, input_, element)
     assert finding.mode is Mode.REVERSE
-    assert finding.hint == PLAIN.nondeterministic
+    assert finding.hint.startswith(PLAIN.nondeterministic)
+    assert "far more than sums in another order differ by" in finding.hint
     assert "the vjp is not deterministic" in finding.message
     assert "was 2, then 2.5" in finding.message
 

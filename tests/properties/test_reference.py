@@ -87,10 +87,17 @@ def test_round_off_of_the_precision_is_allowed() -> None:
 
 def test_a_function_may_be_a_few_times_as_far_from_the_truth_as_the_reference() -> None:
     off = {"against": side(value=only(4, 0, 0.01)), "truth": side()}
-    assert find(case_of(value=0.03, **off)) == []
+    assert find(case_of(value=only(4, 0, 0.03), **off)) == []
     (finding,) = find(case_of(value=0.05, **off))
     assert finding.allowed == pytest.approx(0.04, rel=1e-2)
     assert "the function is further from it (off by 0.05 and" in finding.message
+
+
+def test_what_each_number_is_excused_is_too_much_for_all_of_them() -> None:
+    off = {"against": side(value=only(4, 0, 0.01)), "truth": side()}
+    (finding,) = find(case_of(value=np.array([0.03, -0.03, 0.03, -0.03]), **off))
+    assert finding.kind == "length"
+    assert "in all, where the reference is off by" in finding.headline
 
 
 def test_without_a_truth_the_reference_is_taken_for_it() -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import count
 from typing import Any
 
 import numpy as np
 from array_problem import investigation
 
+from gradproof.core.capabilities import Repeated
+from gradproof.core.cost import Cost
 from gradproof.core.investigation import Investigation
 from gradproof.core.options import Options
 from gradproof.core.status import Status
@@ -45,3 +48,18 @@ def test_a_forward_that_is_nan_every_other_time_is_found() -> None:
 
 def test_a_forward_that_is_always_nan_is_repeatable() -> None:
     assert find(investigation(lambda x: x * np.nan, np.ones(3), np.eye(3))) == []
+
+
+def test_a_call_that_was_made_for_something_else_is_a_second_one() -> None:
+    case = investigation(np.sin, np.ones(3), np.eye(3))
+
+    def given(value: Any) -> Investigation:
+        capabilities = {**case.problem.capabilities, Repeated: Repeated(value)}
+        return Investigation(replace(case.problem, capabilities=capabilities), 0, Cost())
+
+    right = given(np.sin(np.ones(3)))
+    assert find(right) == []
+    assert right.cost.calls == 1
+    other = given(np.sin(np.ones(3)) + 0.5 * np.eye(3)[2])  # in another precision, say: so the function is asked
+    assert find(other) == []
+    assert other.cost.calls == right.cost.calls + 1

@@ -1,25 +1,47 @@
-"""No gradient shares memory with an input, nor with another gradient."""
+"""No gradient shares memory with an input, nor with another gradient, nor with one of another vjp."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gradproof.core.capabilities import Gradients, Stateless
 from gradproof.core.investigation import Investigation
 from gradproof.core.options import Options
+from gradproof.core.space import Block
 from gradproof.core.status import Status
+from gradproof.core.words import Words
 from gradproof.results.finding import Finding
 
 
 def aliasing(investigation: Investigation, options: Options) -> Iterator[Finding]:
-    """Look at the memory of what the last plain vjp returned."""
-    for block, what in investigation.some_gradients().aliased():
-        yield Finding(
-            property="aliasing",
-            status=Status.WRONG,
-            input=block.key,
-            headline=(
-                f"The gradient of {block.label} shares memory with {what}: "
-                "whatever is written to one of them changes the other."
-            ),
-            hint=investigation.problem.words.aliased,
+    """Look at the memory of what a plain vjp returned; then whether another one writes to it, which costs one."""
+    gradients, words = investigation.some_gradients(), investigation.problem.words
+    for block, what in gradients.aliased():
+        yield _finding(
+            block, "", f"shares memory with {what}: whatever is written to one of them changes the other.", words
         )
+    for block in _reused(investigation, gradients):
+        again = f"lies in memory that {words.rule(True)} writes to again at its next call"
+        yield _finding(block, "reused", f"{again}: what the first call returned changes.", words)
+
+
+def _finding(block: Block, kind: str, what: str, words: Words) -> Finding:
+    return Finding(
+        property="aliasing",
+        kind=kind,
+        status=Status.WRONG,
+        input=block.key,
+        headline=f"The gradient of {block.label} {what}",
+        hint=words.aliased,
+    )
+
+
+def _reused(investigation: Investigation, gradients: Gradients) -> list[Block]:
+    """The blocks whose gradient another vjp changes. One that is kept and returned again, unchanged, may be."""
+    later = investigation.gradients
+    if investigation.problem.capability(Stateless) is not None or later is None or later is gradients:
+        return []
+    if not gradients.share_memory(later):
+        return []
+    investigation.vjp(-2.0 * investigation.cotangent)
+    return gradients.overwritten()

@@ -3,15 +3,29 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
 import numpy as np
 
 from gradproof.core.agreement import largest_of
+from gradproof.core.cost import BudgetExhausted
 from gradproof.core.investigation import Investigation
 from gradproof.core.norm import norm, norm_of_products
 from gradproof.core.options import Options
-from gradproof.core.precision import DERIVATIVE_ROUND_OFF, ENTRY_ROUND_OFF, MOST_ROUND_OFF, least_spacing
+from gradproof.core.precision import DERIVATIVE_ROUND_OFF, DOUBLE, ENTRY_ROUND_OFF, MOST_ROUND_OFF, least_spacing
+from gradproof.core.problem import Mode
+from gradproof.core.responses import Responses
+from gradproof.core.space import Space
 from gradproof.core.types import Vector
+from gradproof.core.wide import rounded, widened
+
+# Neighbours that are asked how far an answer may be off: of half as many, a few of a hundred elements show too little.
+_NEIGHBOURS = 12
+# So many tell first whether round-off is of that order at all; more of them show at most so many times as much.
+_AT_FIRST, _MORE = 1, 16.0
+# The spacing that steps in double precision are rounded to: finer ones would stay as they are. Of one that is so many
+# times as wide, round-off makes about as many times as much, and in any case more than this part of that.
+_COARSER, _WIDER, _LINEAR = 4.0, 2.0**8, 2.0**-4
 
 
 def zero_gradient(investigation: Investigation, cotangent: Vector | None = None) -> Vector:
@@ -34,6 +48,82 @@ def allowed_difference(investigation: Investigation, options: Options, gradient:
         for block in investigation.problem.inputs.blocks:
             allowed[block.slice] += options.rtol * largest_of(gradient[block.slice])
     return allowed
+
+
+def explains(investigation: Investigation, mode: Mode, sum_: Iterable[tuple[float, Vector]], off: Vector) -> bool:
+    """Whether round-off explains what is left of a sum of answers that should be zero.
+
+    The sum is that of factors, each times the answer to a question. How far an answer may be off is measured, where
+    that can be done: see `_spread`. So it costs several vjps, and is asked only where a law seems broken.
+    """
+    if not _can_respond(investigation, mode) or not np.isfinite(off).all():
+        return False
+    asked = [(abs(factor), rounded(_asked_of(investigation, mode), question)) for factor, question in sum_]
+
+    def allowed(neighbours: int) -> Vector:
+        return sum((factor * _spread(investigation, mode, question, neighbours) for factor, question in asked), none)
+
+    none = np.zeros(len(off))
+    try:
+        if norm(off) > _MORE * norm(allowed(_AT_FIRST)):
+            return False  # nearly always
+        return bool((np.abs(off) <= allowed(_NEIGHBOURS)).all())
+    except BudgetExhausted:
+        if investigation.problem.coarsest_eps > DOUBLE:
+            raise
+        return False  # what is off by more than double precision allows is rarely its round-off
+
+
+def explained_gap(investigation: Investigation) -> float:
+    """By how much <v, J u> may differ from <J^T v, u> by round-off of both answers, as it is measured."""
+    gap = 0.0
+    for mode, answered, asked in (
+        (Mode.REVERSE, investigation.cotangent, investigation.tangent),
+        (Mode.FORWARD, investigation.tangent, investigation.cotangent),
+    ):
+        if _can_respond(investigation, mode):
+            question = rounded(_asked_of(investigation, mode), answered)
+            gap += norm(asked * _spread(investigation, mode, question, _NEIGHBOURS))
+    return gap if math.isfinite(gap) else 0.0
+
+
+def _can_respond(investigation: Investigation, mode: Mode) -> bool:
+    """Whether something tells how far an answer may be off."""
+    responses = _responses(investigation, mode, investigation.problem.coarsest_eps)
+    if responses is None or not responses.can_be_asked:
+        return False
+    return responses.are_rounded or investigation.problem.coarsest_eps > DOUBLE
+
+
+def _responses(investigation: Investigation, mode: Mode, eps: float) -> Responses | None:
+    """The answers to neighbours of a question of a derivative that runs in double precision, with each step rounded."""
+    low = investigation.problem.coarsest_eps > DOUBLE
+    wide = investigation.once(widened) if low else investigation
+    return None if wide is None else Responses(investigation, wide, mode, eps)
+
+
+def _asked_of(investigation: Investigation, mode: Mode) -> Space:
+    """What questions are made of."""
+    return investigation.problem.outputs if mode is Mode.REVERSE else investigation.problem.inputs
+
+
+def _spread(investigation: Investigation, mode: Mode, question: Vector, neighbours: int) -> Vector:
+    """How far the answer to a question may be off.
+
+    In double precision it is the derivative itself that is asked, with each step rounded a little more coarsely: what
+    it cancels of large numbers shows. If that comes of round-off, coarser steps show more of it. A backward that
+    changes from call to call differs as much by any.
+    """
+
+    def spread(eps: float) -> Vector:
+        responses = _responses(investigation, mode, eps)
+        assert responses is not None, "nothing responds"
+        return responses.beyond * responses.spread(question, neighbours)
+
+    coarsest = investigation.problem.coarsest_eps
+    if coarsest > DOUBLE:
+        return spread(coarsest)
+    return np.fmin(spread(_COARSER * DOUBLE), _LINEAR * spread(_WIDER * _COARSER * DOUBLE))
 
 
 def weight(investigation: Investigation, cotangent: Vector | None = None) -> float:

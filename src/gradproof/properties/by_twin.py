@@ -7,7 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from gradproof.core.cost import BudgetExhausted
 from gradproof.core.draws import basis
+from gradproof.core.formats import OF_SPACING
 from gradproof.core.investigation import Investigation
 from gradproof.core.noise import learn_cancelled
 from gradproof.core.norm import norm
@@ -21,7 +23,6 @@ from gradproof.properties.property import Compare, Pause
 from gradproof.properties.trials import trials
 from gradproof.results.finding import Entry, Finding
 
-_NAMES = {2.0**-7: "bfloat16", 2.0**-10: "float16", 2.0**-23: "float32"}
 _NOTE = (
     "the derivative was checked in float64, where the function runs too, and the {low} one was compared with that "
     "element by element"
@@ -56,7 +57,7 @@ def by_twin(
     problem = investigation.problem
     asked = wide_options(problem, options)
     findings, seen = yield from _sorted(compared(wide, asked))
-    if any(finding.status is not Status.KINK for finding in findings) and learn_cancelled(wide):
+    if any(finding.status is not Status.KINK for finding in findings) and _learns(wide):
         findings, seen = yield from _sorted(compared(wide, asked))
     findings = [_renamed(finding, problem) for finding in findings]
     wrong = any(finding.status is Status.WRONG for finding in findings)
@@ -69,6 +70,14 @@ def by_twin(
         for mode in options.modes:
             yield from _compared(Comparer(investigation, wide, options, mode, _answered(investigation, options, mode)))
     return True
+
+
+def _learns(wide: Investigation) -> bool:
+    """Whether outputs of a twin are nothing but round-off. If the budget ends meanwhile, what was found stands."""
+    try:
+        return learn_cancelled(wide)
+    except BudgetExhausted:
+        return False
 
 
 def _sorted(
@@ -95,12 +104,18 @@ def _answered(investigation: Investigation, options: Options, mode: Mode) -> Kno
 
 
 def _is_another(low: Investigation, wide: Investigation, options: Options) -> bool:
-    """Whether the float64 derivative is no more like that of low precision than a kernel made for one of them is."""
-    mode = options.modes[0]
-    made = Comparer(low, wide, options, mode).shared()
+    """Whether the float64 derivative is no more like that of low precision than a kernel made for one of them is.
+
+    What round-off makes of a derivative that cancels is not like it, either, and says nothing.
+    """
+    comparer = Comparer(low, wide, options, options.modes[0])
+    made = comparer.shared()
     if not np.isfinite(made.low).all():
         return False
-    return not norm(made.low - made.wide) <= _ALIKE * norm(made.low)  # NaN is none
+    off = norm(made.low - made.wide)
+    if off <= _ALIKE * norm(made.low):
+        return False
+    return not off <= norm(comparer.responding(made).spread)  # NaN is none
 
 
 def _compared(comparer: Comparer) -> Iterator[Finding | Seen]:
@@ -182,7 +197,7 @@ def _bare(words: str) -> str:
 
 
 def _precision(problem: Problem) -> str:
-    return _NAMES.get(problem.coarsest_eps, "low precision")
+    return OF_SPACING.get(problem.coarsest_eps, "low precision")
 
 
 def _hint(deviation: Deviation, low: str) -> str:

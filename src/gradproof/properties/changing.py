@@ -15,6 +15,13 @@ from gradproof.core.types import Vector
 from gradproof.core.words import Words
 from gradproof.results.finding import Finding
 
+# A part that sums in another order do not differ by, and what makes answers differ by more.
+_FAR = 1e-3
+_RACE = (
+    "This is far more than sums in another order differ by: an index that occurs more than once is assigned, where the "
+    "last one wins, and not added up; memory is not initialised; or numbers are random"
+)
+
 
 class Change(NamedTuple):
     """Two answers to one question."""
@@ -31,6 +38,7 @@ def changing(space: Space, change: Change, options: Options, words: Words) -> Fi
     reverse = place.block.kind != "output"
     with np.errstate(invalid="ignore"):
         noise = np.abs(before[worst] - after[worst])
+    far = noise > _FAR * max(abs(before[worst]), abs(after[worst]))
     return Finding(
         property="determinism",
         status=Status.WRONG,
@@ -45,5 +53,5 @@ def changing(space: Space, change: Change, options: Options, words: Words) -> Fi
             f"was {before[worst]:.9g}, then {after[worst]:.9g} "
             f"(difference {noise:.3g}, nondet_tol {options.nondet_tol:g})."
         ),
-        hint=words.nondeterministic,
+        hint=f"{words.nondeterministic}. {_RACE}" if far else words.nondeterministic,
     )

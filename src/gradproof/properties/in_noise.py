@@ -9,12 +9,13 @@ from dataclasses import replace
 
 import numpy as np
 
+from gradproof.core.along import values_along
 from gradproof.core.investigation import Investigation
 from gradproof.core.noise import is_made_of_steps, learn_noise
 from gradproof.core.norm import norm
 from gradproof.core.options import Options
 from gradproof.core.precision import BY_DESIGN, DOUBLE, HALF_OR_LESS, NOISY_STRIDE, USUAL_STEP
-from gradproof.core.problem import Mode, OutputChangedError
+from gradproof.core.problem import Mode
 from gradproof.core.seen import Note, Seen
 from gradproof.core.space import Block
 from gradproof.core.staircases import step_width
@@ -90,14 +91,8 @@ def _moves(investigation: Investigation, blocks: list[Block]) -> bool:
     direction = np.zeros(problem.inputs.size)
     for block in blocks:
         direction[block.slice] = (investigation.draw(problem.inputs.size) * investigation.scale)[block.slice]
-    points = problem.point + np.multiply.outer((BY_DESIGN, -BY_DESIGN), direction)
-    if problem.evaluates_in is None:
-        problem.inputs.round_in_place(points)
-    try:
-        values = [investigation.evaluate(point) for point in points]
-    except OutputChangedError:
-        raise
-    except Exception:  # a step too far
+    values = values_along(investigation, direction, (BY_DESIGN, -BY_DESIGN))
+    if np.isnan(values).all(axis=1).any():  # a step too far
         return False
     return not all(np.array_equal(value, problem.value, equal_nan=True) for value in values)
 

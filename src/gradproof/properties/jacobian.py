@@ -10,6 +10,7 @@ import numpy as np
 
 from gradproof.core.accusation import Accusation, Outcome
 from gradproof.core.capabilities import Pattern, StandIn
+from gradproof.core.cost import BudgetExhausted
 from gradproof.core.entries import every_entry
 from gradproof.core.investigation import Investigation
 from gradproof.core.options import Options, Strategy
@@ -25,7 +26,9 @@ from gradproof.core.words import Words
 from gradproof.properties.by_integral import by_integral, can_integrate
 from gradproof.properties.by_twin import by_twin, has_twin
 from gradproof.properties.in_noise import in_noise
+from gradproof.properties.on_waves import is_on_waves
 from gradproof.properties.property import Pause
+from gradproof.properties.swallowed import is_swallowed
 from gradproof.results.finding import Entry, Finding, Spots
 
 _HEADLINES = {
@@ -107,6 +110,40 @@ def _is_unexplained(finding: Finding) -> bool:
 
 
 def _compared(investigation: Investigation, options: Options) -> Iterator[Finding | Seen | Pause]:
+    """The comparison; and once more where its steps were blind to what it calls wrong.
+
+    They are where there are waves shorter than all of them, or a grid wider than all that outputs move over them.
+    """
+    held, seen = list[Finding](), list[Seen]()
+    try:
+        for found in _asked(investigation, options):
+            if isinstance(found, Finding):
+                held.append(found)
+            elif isinstance(found, Seen):
+                seen.append(found)
+            else:
+                yield found
+    except BudgetExhausted:
+        yield from (*seen, *held)
+        raise
+    if options.step is None and not investigation.has_waves and _are_on_waves(investigation, held):
+        investigation.has_waves = True
+        yield from seen
+        yield from _asked(investigation, options)
+    elif options.step is None and options.precision is None and is_swallowed(investigation, held):
+        yield from _asked(investigation, options)  # steps that stay on one grid point have seen nothing
+    else:
+        yield from (*seen, *held)
+
+
+def _are_on_waves(investigation: Investigation, findings: list[Finding]) -> bool:
+    try:
+        return is_on_waves(investigation, findings)
+    except BudgetExhausted:  # an accusation stands
+        return False
+
+
+def _asked(investigation: Investigation, options: Options) -> Iterator[Finding | Seen | Pause]:
     problem = investigation.problem
     if options.strategy is Strategy.PROBES and options.step is None and problem.inputs.size and problem.outputs.size:
         yield from _by_probes(investigation, options)

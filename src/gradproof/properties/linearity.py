@@ -17,9 +17,10 @@ from gradproof.core.space import Space
 from gradproof.core.status import Status
 from gradproof.core.types import Vector
 from gradproof.core.words import Words
-from gradproof.properties.allowance import allowed_difference, zero_gradient
+from gradproof.properties.allowance import allowed_difference, explains, zero_gradient
 from gradproof.properties.changing import Change, changing
 from gradproof.properties.determinism import changed
+from gradproof.properties.opposite import opposite
 from gradproof.properties.trials import RowSum, Trials, constant, scales, trials
 from gradproof.results.finding import Finding
 
@@ -62,14 +63,16 @@ def _take_apart(investigation: Investigation, options: Options) -> Iterator[Find
             want = factor * first
         if not close(want, got, problem, abs(factor) * slack + least):
             law = f"{factor:g} times {words.cotangent} must give {factor:g} times the gradient"
-            yield _broken(problem, _Law(law, want, got), first)
-            return
+            if not explains(investigation, Mode.REVERSE, [(factor, v), (1.0, factor * v)], want - got):
+                yield _broken(problem, _Law(law, want, got), first)
+                return
     c = constant(investigation)
     slack = 2.0 * slack + zero_gradient(investigation, c)
     got, other = investigation.vjp(v + c), investigation.vjp(c)
     with np.errstate(over="ignore"):
         want = first + other
-    if not is_sum(got, want, max(largest_of(first), largest_of(other)), problem, slack):
+    adds_up = is_sum(got, want, max(largest_of(first), largest_of(other)), problem, slack)
+    if not adds_up and not explains(investigation, Mode.REVERSE, [(1.0, w) for w in (v, c, v + c)], want - got):
         law = f"the sum of two values of {words.cotangent} must give the sum of the gradients"
         yield _broken(problem, _Law(law, want, got), first)
     elif investigation.rows is not None:
@@ -78,7 +81,10 @@ def _take_apart(investigation: Investigation, options: Options) -> Iterator[Find
 
 def _against_rows(investigation: Investigation, sum_: RowSum, gradient: Vector) -> Iterator[Finding]:
     """A vjp may take one element of a cotangent at a time for something else than many."""
-    if not sum_.equals(gradient, 1.0):
+    # what rounds in the rows does so about as much in their sum
+    if not sum_.equals(gradient, 1.0) and not explains(
+        investigation, Mode.REVERSE, [(2.0, sum_.cotangent)], sum_.expected - gradient
+    ):
         problem, words = investigation.problem, investigation.problem.words
         law = f"many elements of {words.cotangent} together must give the sum of what each gives by itself"
         yield _broken(problem, _Law(law, sum_.expected, gradient), gradient)
@@ -88,7 +94,9 @@ def _pushforward(investigation: Investigation, options: Options) -> Iterator[Fin
     problem, words = investigation.problem, investigation.problem.words
     u, pushed = investigation.tangent, investigation.pushforward
     large, _ = scales(problem)
-    got = investigation.jvp(-large * u)
+    asked = investigation.once(opposite)
+    same = asked.tangent is u or np.array_equal(asked.tangent, u)
+    got = asked.coordinates if same else investigation.jvp(-large * u)
     with np.errstate(over="ignore"):
         want = -large * pushed
     slack = options.nondet_tol
@@ -98,7 +106,7 @@ def _pushforward(investigation: Investigation, options: Options) -> Iterator[Fin
     changes = [change for change in again if not close(*change, problem, slack)]
     if changes:
         yield changing(problem.outputs, changes[0], options, words)
-    else:
+    elif not explains(investigation, Mode.FORWARD, [(large, u), (1.0, -large * u)], want - got):
         law = f"{-large:g} times {words.tangent} must give {-large:g} times the tangent of the output"
         yield _broken(problem, _Law(law, want, got, Mode.FORWARD), pushed)
 

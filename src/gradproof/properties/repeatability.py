@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
+
 from gradproof.core.agreement import same, worst_difference
-from gradproof.core.capabilities import MemoryWatch, Original
+from gradproof.core.capabilities import MemoryWatch, Original, Repeated
 from gradproof.core.investigation import Investigation
 from gradproof.core.options import Options
-from gradproof.core.problem import Problem
+from gradproof.core.problem import Mode, Problem
 from gradproof.core.status import Status
+from gradproof.core.types import Vector
 from gradproof.core.wide import widened
+from gradproof.properties.opposite import opposite
 from gradproof.results.finding import Finding
 
 
@@ -19,9 +23,7 @@ def repeatability(investigation: Investigation, options: Options) -> Iterator[Fi
     problem = investigation.problem
     original = problem.capability(Original)
     if original is None:
-        wide = investigation.once(widened) if problem.evaluates_in is not None else None
-        # of a twin, the function was called twice already
-        value, again = problem.value, investigation.evaluate(problem.point) if wide is None else wide.problem.value
+        value, again = problem.value, _called_again(investigation, options)
     else:
         investigation.cost.evaluate()
         value, again = original.value, original.evaluate(problem.point)
@@ -40,6 +42,38 @@ def repeatability(investigation: Investigation, options: Options) -> Iterator[Fi
             ),
             hint=_hint(problem),
         )
+
+
+def _called_again(investigation: Investigation, options: Options) -> Vector:
+    """The values of a second call: one that was made to find a twin, or for it, is one; so is one for a jvp.
+
+    What was made in another precision acquits, but accuses nobody: what the function itself gives again is what counts.
+    """
+    problem, repeated = investigation.problem, investigation.problem.capability(Repeated)
+    wide = investigation.once(widened) if problem.evaluates_in is not None else None
+    if wide is not None:
+        return wide.problem.value
+    if repeated is not None and same(problem.value, repeated.value, investigation.made.outputs.coarsest_eps):
+        return repeated.value  # else it may be so by the higher precision that it was made in
+    pushed = _pushed(investigation, options)
+    if pushed is not None and np.array_equal(pushed, problem.value):
+        return pushed  # else a rule may have computed them: what the function returns by itself is what counts
+    return investigation.evaluate(problem.point)
+
+
+def _pushed(investigation: Investigation, options: Options) -> Vector | None:
+    """The values of a jvp that is asked for anyway; None where it has none, or raises, which is for others to report.
+
+    Of one output, trials count on an evaluation in between.
+    """
+    problem = investigation.problem
+    asked = Mode.FORWARD in options.modes and "linearity" in options.properties
+    if not asked or problem.evaluates_in is not None or problem.outputs.size == 1:
+        return None
+    try:
+        return investigation.once(opposite).value
+    except Exception:
+        return None
 
 
 def _hint(problem: Problem) -> str:

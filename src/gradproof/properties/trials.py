@@ -32,13 +32,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gradproof.core.agreement import close, is_sum, largest_of, leaves_range, within
+from gradproof.core.agreement import adds_up, close, is_sum, largest_of, leaves_range, within
 from gradproof.core.capabilities import MemoryLayout, MemoryLayouts, Stateless
 from gradproof.core.investigation import Investigation
 from gradproof.core.norm import parts
 from gradproof.core.options import Options
 from gradproof.core.precision import HALF_OR_LESS, NARROW, reordered
 from gradproof.core.problem import Mode, Problem
+from gradproof.core.space import alike
 from gradproof.core.types import Matrix, Vector
 from gradproof.properties.allowance import allowed_difference, zero_gradient
 
@@ -102,8 +103,11 @@ def scales(problem: Problem) -> tuple[float, float]:
 
 def constant(investigation: Investigation) -> Vector:
     """A cotangent that is the same in all elements of a block, and takes the first of the shared one to zero."""
+    blocks = investigation.problem.outputs.blocks
+    if len(blocks) == 1 and blocks[0].size:
+        return alike(blocks[0].size, -float(investigation.cotangent[0]) or 1.0)
     cotangent = np.empty(investigation.problem.outputs.size)
-    for block in investigation.problem.outputs.blocks:
+    for block in blocks:
         if block.size:
             cotangent[block.slice] = -investigation.cotangent[block.start] or 1.0
     return cotangent
@@ -213,17 +217,23 @@ def _with_probe(investigation: Investigation, options: Options) -> Trials:
         exact = _is_repeatable(investigation, large)
     if agree and (len(v) > 1 or (investigation.has_moved_on and problem.capability(Stateless) is None)):
         c = constant(investigation)
-        expanded = _ask(investigation, small * c, _if_possible(MemoryLayout.EXPANDED, layouts), asked)
-        other = expanded / small
+        other = _ask(investigation, _times(small, c), _if_possible(MemoryLayout.EXPANDED, layouts), asked)
         answers = [_ask(investigation, v + c, layout, asked) for layout in _for_sums(layouts)] if len(v) > 1 else []
-        expected = [(-other, pullback)] if len(v) == 1 else [(answer, pullback + other) for answer in answers]
-        if not all(close(*pair, problem) for pair in expected):  # seldom: parts may cancel, and noise is allowed
+        if not answers or not all(adds_up(answer, pullback, other, small, problem) for answer in answers):
+            # seldom: parts may cancel, and noise is allowed
+            other = other / small
+            expected = [(answer, pullback + other) for answer in answers] or [(-other, pullback)]
             slack = allowed_difference(investigation, options, pullback) + options.nondet_tol / small
             slack += zero_gradient(investigation, c)  # the shared cotangent may weigh little what this one does not
             largest = max(largest_of(pullback), largest_of(other)) if answers else 0.0
             agree = all(is_sum(*pair, largest, problem, slack) for pair in expected)
     last = asked[-1] if agree and len(v) > 1 else None
     return Trials(exact, agree, watched.overwritten, () if agree else tuple(asked), last)
+
+
+def _times(factor: float, values: Vector) -> Vector:
+    """The product; of numbers that are `alike`, one is computed."""
+    return alike(len(values), factor * float(values[0])) if values.strides == (0,) else factor * values
 
 
 def _for_sums(layouts: frozenset[MemoryLayout]) -> frozenset[MemoryLayout]:

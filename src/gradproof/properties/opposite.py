@@ -1,0 +1,28 @@
+"""One jvp that two properties look at: its tangents are a multiple of the shared ones, its values the function's."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from gradproof.core.investigation import Investigation
+from gradproof.core.types import Vector
+from gradproof.properties.trials import scales
+
+
+class Opposite(NamedTuple):
+    """What the derivative gives for a negative multiple of the shared tangent."""
+
+    tangent: Vector
+    """The shared one."""
+    coordinates: Vector
+    value: Vector | None
+    """What the function returned meanwhile, where the backend calls it for a jvp and shows that."""
+
+
+def opposite(investigation: Investigation) -> Opposite:
+    """Asked through `Investigation.once`."""
+    (large, _), tangent = scales(investigation.problem), investigation.tangent
+    coordinates = investigation.jvp(-large * tangent)
+    shown: Any = investigation.tangents
+    primal = getattr(shown, "primal", None)
+    return Opposite(tangent, coordinates, None if primal is None else primal())

@@ -1,0 +1,83 @@
+"""One jvp that two properties look at: `linearity` at its tangents, `repeatability` at the function's values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+import gradproof
+
+
+def numbers() -> torch.Tensor:
+    return torch.linspace(0.2, 1.5, 7, dtype=torch.float64).requires_grad_()
+
+
+def properties(report: gradproof.Report) -> set[str]:
+    return {finding.property for finding in report.findings}
+
+
+def test_the_values_of_a_jvp_are_those_of_a_second_call() -> None:
+    both, reverse = (gradproof.check(torch.sin, numbers(), modes=modes) for modes in (None, "reverse"))
+    assert both.ok
+    assert both.cost.evaluations == reverse.cost.evaluations - 1
+
+
+class Drifting:
+    """A function that gives something else after so many calls."""
+
+    def __init__(self, calls: int, by: float) -> None:
+        self.calls, self._last, self._by = 0, calls, by
+
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        self.calls += 1
+        return x.sin() + (self._by if self.calls > self._last else 0.0)
+
+
+@pytest.mark.parametrize("modes", [None, "reverse"])
+def test_a_function_that_drifts_before_it_is_called_again_is_not_repeatable(modes: Any) -> None:
+    calls = Drifting(100, 0.0)
+    gradproof.check(calls, numbers(), modes=modes, properties={"jacobian"})
+    report = gradproof.check(Drifting(calls.calls, 1.0), numbers(), modes=modes)
+    assert "repeatability" in properties(report)
+    assert "not deterministic" in str(report)
+
+
+class OtherValues(torch.autograd.Function):
+    """Under forward mode, and only there, the values differ in the last bits: that is no lack of repeatability."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        ctx.save_for_backward(x)
+        ctx.save_for_forward(x)
+        return x.sin()
+
+    @staticmethod
+    def backward(ctx: Any, g: torch.Tensor) -> torch.Tensor:
+        return g * ctx.saved_tensors[0].cos()
+
+    @staticmethod
+    def jvp(ctx: Any, u: torch.Tensor) -> torch.Tensor:
+        return u * ctx.saved_tensors[0].cos()
+
+
+def test_where_a_jvp_has_other_values_the_function_is_called_by_itself() -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        dual = torch.autograd.forward_ad.unpack_dual(x).tangent is not None if x.numel() else False
+        return OtherValues.apply(x) + (1e-6 if dual else 0.0)
+
+    report, plain = gradproof.check(function, numbers()), gradproof.check(OtherValues.apply, numbers())
+    assert plain.ok
+    assert "repeatability" not in properties(report)
+    assert report.cost.evaluations == plain.cost.evaluations + 1
+
+
+def test_a_jvp_that_is_not_linear_is_still_found() -> None:
+    class Wrong(OtherValues):
+        @staticmethod
+        def jvp(ctx: Any, u: torch.Tensor) -> torch.Tensor:
+            return u.abs() * ctx.saved_tensors[0].cos()
+
+    report = gradproof.check(Wrong.apply, numbers(), modes="forward", properties={"linearity", "repeatability"})
+    assert properties(report) == {"linearity"}

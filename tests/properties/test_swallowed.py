@@ -1,0 +1,90 @@
+"""Functions in which a number swallows the point, so that values around it are round-off."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from functions import custom
+
+from gradproof import Verdict, check
+from gradproof.torch import gradcheck
+
+Function = Callable[[torch.Tensor], torch.Tensor]
+
+SWALLOWING: dict[str, Function] = {
+    "log cosh": lambda x: x.cosh().log(),
+    "log(1 + x)": lambda x: (1 + x).log(),
+    "1 - cos": lambda x: 1 - x.cos(),
+    "exp - 1": lambda x: x.exp() - 1,
+    "pseudo-Huber": lambda x: (1 + x * x).sqrt() - 1,
+}
+SIZES = {
+    torch.float64: (1e-5, 1e-8, 1e-10),
+    torch.float32: (1e-3, 1e-6, 1e-8),
+    torch.float16: (1e-2,),
+}
+POINTS = [(dtype, size) for dtype, sizes in SIZES.items() for size in sizes]
+
+
+def small(dtype: torch.dtype, size: float) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(0)
+    return (size * torch.randn(12, generator=generator, dtype=torch.float64)).to(dtype).requires_grad_()
+
+
+scaled = custom(torch.clone, lambda _, g: 1.5 * g)
+
+
+@pytest.mark.parametrize("name", SWALLOWING)
+@pytest.mark.parametrize(("dtype", "size"), POINTS, ids=str)
+def test_right_ones_pass(name: str, dtype: torch.dtype, size: float) -> None:
+    report = check(SWALLOWING[name], small(dtype, size))
+    assert report.verdict is Verdict.PASS, str(report)
+
+
+@pytest.mark.parametrize("name", SWALLOWING)
+@pytest.mark.parametrize(("dtype", "size"), POINTS, ids=str)
+def test_wrong_ones_fail(name: str, dtype: torch.dtype, size: float) -> None:
+    function = SWALLOWING[name]
+    report = check(lambda x: function(scaled(x)), small(dtype, size))
+    assert report.verdict is Verdict.FAIL
+    assert any(finding.property == "jacobian" for finding in report.findings)
+
+
+@pytest.mark.parametrize("name", SWALLOWING)
+def test_the_drop_in_passes_right_ones(name: str) -> None:
+    assert gradcheck(SWALLOWING[name], small(torch.float64, 1e-8))
+
+
+def test_a_constant_is_no_grid() -> None:
+    """However long the steps are, it does not move: a slope that is claimed is wrong."""
+    constant = custom(lambda x: torch.zeros_like(x), lambda _, g: 1e-8 * g)
+    assert check(constant, small(torch.float64, 1e-8)).verdict is Verdict.FAIL
+
+
+def test_a_slope_that_round_off_hides_altogether_is_no_pass() -> None:
+    """Steps as short as the point do not move 1 by anything, whatever the slope is."""
+    constant = custom(lambda x: torch.ones_like(x), lambda _, g: 1e-3 * g)
+    report = check(constant, small(torch.float64, 1e-8))
+    assert report.verdict is Verdict.INCONCLUSIVE
+    assert "whose entries are at most" in report.findings[0].headline
+    zero = custom(lambda x: torch.ones_like(x), lambda _, g: 0.0 * g)
+    assert check(zero, small(torch.float64, 1e-8)).verdict is Verdict.PASS
+
+
+def test_a_large_constant_that_hides_every_entry_is_no_pass() -> None:
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(100_000, generator=generator, dtype=torch.float64).requires_grad_()
+    assert check(lambda x: x.sin() + 1e8, x).verdict is Verdict.INCONCLUSIVE
+    assert check(lambda x: x.sin() + 1e3, x).verdict is Verdict.PASS
+
+
+def test_what_is_flat_up_to_a_kink_is_no_grid() -> None:
+    beyond = custom(lambda x: (x - 0.1).clamp(min=0.0), lambda _, g: 0.5 * g)
+    assert check(beyond, small(torch.float64, 1e-8)).verdict is Verdict.FAIL
+
+
+def test_few_wide_steps_are_no_grid() -> None:
+    steps = custom(lambda x: torch.round(10 * x) / 10, lambda _, g: 0.5 * g)
+    assert check(steps, small(torch.float64, 1e-8)).verdict is Verdict.FAIL
