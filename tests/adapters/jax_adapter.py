@@ -26,10 +26,10 @@ def call(scenario: Scenario) -> tuple[Any, tuple[Any, ...]]:
     def forward(*inputs: Any) -> Any:
         return scenario.function(jnp, *inputs), inputs
 
-    def backward(inputs: Any, v: Any) -> Any:
+    def pulled(inputs: Any, v: Any) -> Any:
         return tuple(jnp.conj(gradient) for gradient in scenario.vjp(jnp, jnp.conj(v), *inputs))
 
-    function.defvjp(forward, backward)
+    function.defvjp(forward, pulled)
     return function, tuple(jnp.asarray(array) for array in scenario.inputs)
 
 

@@ -13,7 +13,7 @@ from gradproof.backends.torch.derivative import round_off
 from gradproof.backends.torch.memory.allocated import Allocated
 from gradproof.backends.torch.regimes.rounding import Rounding, rounded
 
-MODES = [Rounding, lambda: round_off.Rounding(2.0**-7, 0)]
+MODES = [Rounding, lambda: round_off.RandomRounding(2.0**-7, 0)]
 THIRD = 1 / 3  # no number of a low precision
 
 

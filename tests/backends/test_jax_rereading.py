@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 jax = pytest.importorskip("jax")
@@ -84,3 +85,71 @@ def test_transfers_of_the_check_are_not_those_of_the_function(jitted: Any, rule:
         assert jax.config.jax_transfer_guard == "disallow"
     assert report.verdict is verdict
     assert "transfer" not in str(report)
+
+
+class Holder:
+    factor = 2.0  # until an instance has its own
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def bwd(self, x: Any, cotangent: Any) -> tuple[Any]:
+        self.calls += 1
+        return (self.factor * x * cotangent,)
+
+
+holder = Holder()
+table = {"factor": 2.0}
+row = [2.0]
+numbers = np.full(3, 2.0)
+
+
+def set_holder(value: float) -> None:
+    holder.factor = value
+
+
+def set_table(value: float) -> None:
+    table["factor"] = value
+
+
+def set_row(value: float) -> None:
+    row[0] = value
+
+
+def set_numbers(value: float) -> None:
+    numbers[:] = value
+
+
+@pytest.mark.parametrize(
+    ("rule", "change", "name"),
+    [
+        (lambda x, g: (holder.factor * x * g,), set_holder, "`holder.factor`"),
+        (holder.bwd, set_holder, "`self.factor`"),
+        (lambda x, g: (table["factor"] * x * g,), set_table, "`table['factor']`"),
+        (lambda x, g: (row[0] * x * g,), set_row, "`row[0]`"),
+        (lambda x, g: (jnp.asarray(numbers, x.dtype) * x * g,), set_numbers, "`numbers[...]`"),
+    ],
+)
+def test_what_a_rule_reads_out_of_something_that_is_written_to_is_named(rule: Any, change: Any, name: str) -> None:
+    squared = jax.custom_vjp(jnp.square)  # a function of JAX's own, with a rule of the user's
+    squared.defvjp(lambda x: (jnp.square(x), x), rule)
+    function = jax.jit(squared)
+    change(2.0)
+    assert [check(function, POINT).verdict for _ in range(2)] == [Verdict.PASS] * 2
+    assert not changes(function)
+    change(5.0)
+    assert check(function, POINT).verdict is Verdict.FAIL
+    assert changes(function) == [name]
+    change(2.0)
+    assert check(function, POINT).verdict is Verdict.PASS
+    assert not changes(function)
+
+
+def test_a_rule_of_the_jitted_function_itself_that_is_defined_anew_is_named() -> None:
+    squared = jax.custom_vjp(jnp.square)
+    squared.defvjp(lambda x: (jnp.square(x), x), lambda x, g: (2.0 * x * g,))
+    function = jax.jit(squared)
+    assert not changes(function)
+    squared.defvjp(lambda x: (jnp.square(x), x), lambda x, g: (3.0 * x * g,))
+    assert changes(function) == ["`fwd`", "`bwd`"]
+    assert check(function, POINT).verdict is Verdict.FAIL

@@ -6,7 +6,7 @@ import functools
 import random
 import subprocess
 import sys
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -185,6 +185,43 @@ def test_low_precision_has_a_twin(x: Any, dtype: Any) -> None:
     assert report.ok
     assert any("checked in float64" in note for note in report.notes)
     assert not jax.config.read("jax_enable_x64")
+
+
+@pytest.mark.parametrize(("error", "verdict"), [(1e-5, gradproof.Verdict.PASS), (1e-4, gradproof.Verdict.FAIL)])
+def test_through_the_twin_float32_is_judged_by_its_digits(error: float, verdict: gradproof.Verdict) -> None:
+    x = jax.random.normal(jax.random.key(0), (300,))
+
+    def bwd(x: Any, g: Any) -> Any:
+        return (g * jnp.cos(x) * jnp.ones(300, x.dtype).at[123].add(error),)
+
+    report = gradproof.check(custom(bwd), x, modes="reverse")
+    assert report.verdict is verdict
+    assert [finding.input_element for finding in report.findings] == ([(123,)] if error == 1e-4 else [])
+
+
+@pytest.mark.parametrize("inside", [jnp.float32, jnp.bfloat16])
+def test_what_rounds_inside_is_no_twin(inside: Any) -> None:
+    x = jax.random.normal(jax.random.key(0), (20,))
+    for function in (lambda x: jnp.sin(x.astype(inside)).astype(x.dtype), lambda x: jnp.sin(x).astype(inside) * 1.0):
+        report = gradproof.check(function, x, modes="reverse")
+        assert not any("float64" in note for note in report.notes)
+        assert report.verdict is not gradproof.Verdict.FAIL
+
+
+def test_a_jitted_function_is_not_evaluated_twice_at_the_point() -> None:
+    x, calls = jnp.arange(1.0, 4.0), list[Any]()
+
+    def counted(x: Any) -> Any:
+        return jax.pure_callback(lambda x: (calls.append(np.array(x)), np.sin(x))[1], x, x, vmap_method="sequential")
+
+    function = jax.custom_vjp(counted)
+    function.defvjp(lambda x: (counted(x), x), lambda x, g: (g * jnp.cos(x),))
+    evaluations = []
+    for each in (function, jax.jit(function)):
+        report = gradproof.check(each, x, modes="reverse")
+        assert report.ok, str(report)
+        evaluations.append(report.cost.evaluations)
+    assert evaluations[1] == evaluations[0] - 1
 
 
 def test_a_placed_array_has_a_twin_too(x: Any) -> None:
@@ -400,3 +437,14 @@ gradproof.jax.check_grads(jnp.sin, (jnp.ones(3),), order=1)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+def test_an_output_of_a_class_that_every_call_makes_anew(x: Any) -> None:
+    def pair(x: Any) -> Any:
+        class Pair(NamedTuple):
+            first: Any
+            second: Any
+
+        return Pair(jnp.sin(x), x**2)
+
+    assert gradproof.check(pair, x).ok

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from gradproof.core.norm import parts
 from gradproof.core.types import Vector
 
 SAME_VALUE = 64.0
@@ -31,20 +32,20 @@ def same_function(fine: Vector, coarse: Vector, eps: float) -> bool:
     >>> same_function(np.array([1.0, 2.0]), np.array([1.0, 2.001]), 2.0**-23)
     False
     """
-    if np.array_equal(fine, coarse):
+    if fine is coarse or np.array_equal(fine, coarse):
         return True
-    size = np.abs(fine)
-    largest = size.max() if len(size) else 0.0
-    off = np.abs(fine - coarse)
-    return bool(((off <= SAME_VALUE * eps * (size + OF_THE_LARGEST * largest)) | _nowhere(fine, coarse)).all())
+    beside = OF_THE_LARGEST * _largest(fine)
+    return all(_near(fine[p], coarse[p], SAME_VALUE * eps * (np.abs(fine[p]) + beside)) for p in parts(len(fine)))
 
 
 def same_change(fine: Vector, coarse: Vector, value: Vector, eps: float) -> bool:
     """Whether two changes of a value are one, where the value has round-off of the lower precision."""
-    size = np.abs(value)
-    largest = size.max() if len(size) else 0.0
-    allowed = SAME_CHANGE * eps * (size + OF_THE_LARGEST * largest) + SAME_CHANGE_SHARE * np.abs(fine)
-    return bool(((np.abs(fine - coarse) <= allowed) | _nowhere(fine, coarse)).all())
+    beside = OF_THE_LARGEST * _largest(value)
+
+    def allowed(part: slice) -> Vector:
+        return SAME_CHANGE * eps * (np.abs(value[part]) + beside) + SAME_CHANGE_SHARE * np.abs(fine[part])
+
+    return all(_near(fine[part], coarse[part], allowed(part)) for part in parts(len(fine)))
 
 
 def is_coarse(there: Vector, here: Vector) -> bool:
@@ -52,10 +53,20 @@ def is_coarse(there: Vector, here: Vector) -> bool:
 
     Integers are left out: a function may be made of them.
     """
-    changed = there[(there != here) & (there != np.round(there))]
-    return bool(len(changed)) and bool((changed.astype(np.float32) == changed).all())
+    some = False
+    for part in parts(len(there)):
+        changed = there[part][(there[part] != here[part]) & (there[part] != np.round(there[part]))]
+        some |= bool(len(changed))
+        if not (changed.astype(np.float32) == changed).all():
+            return False
+    return some
 
 
-def _nowhere(left: Vector, right: Vector) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    """Where neither is a finite number."""
-    return ~np.isfinite(left) & ~np.isfinite(right)
+def _largest(values: Vector) -> float:
+    return max(float(values.max()), -float(values.min())) if len(values) else 0.0
+
+
+def _near(left: Vector, right: Vector, allowed: Vector) -> bool:
+    """Whether they differ by no more than that, where one of them is a finite number."""
+    near = np.abs(left - right) <= allowed
+    return bool(near.all()) or bool((near | (~np.isfinite(left) & ~np.isfinite(right))).all())

@@ -106,6 +106,11 @@ class JaxCall(Call):
         told = tuple((type(value), repr(value)) for value in rest)
         return self.function, self._spec, len(self.arguments), tuple(self.keywords), there, told
 
+    @property
+    def is_compiled(self) -> bool:
+        """Whether the user has compiled the function, and nothing but its arguments is told to it."""
+        return self.key() is not None
+
     def bare(self) -> Self:
         """The same call, to be traced at any time: it holds no memory of arrays, and nobody's generators."""
         handed = {*self.differentiable(), *self._kept}

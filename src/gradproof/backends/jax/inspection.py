@@ -37,6 +37,14 @@ class Shown:
         """None: nothing can be written to an array of JAX."""
         return []
 
+    def share_memory(self, later: Any) -> bool:
+        """No, or nobody could tell."""
+        return False
+
+    def overwritten(self) -> list[Block]:
+        """None, for the same reason."""
+        return []
+
     def overwritten_cotangents(self) -> list[str]:
         """None, for the same reason."""
         return []

@@ -28,9 +28,12 @@ class Map:
         self.inputs, self.outputs, self.point = inputs, outputs, point
         self.transforms = Transforms(function, wide=inputs.is_wide)
         self._here = self.transforms.placed(inputs.build(point))
+        self.evaluations = 0
+        """How often F was asked for."""
 
     def at(self, coordinates: Vector) -> Vector:
         """F there."""
+        self.evaluations += 1
         return self.outputs.read(self.transforms.evaluate(self.inputs.build(coordinates)))
 
     def vjp(self, cotangent: Vector) -> Vector:

@@ -62,7 +62,8 @@ def first_order(call: JaxCall, derivative: Derivative | None = None) -> Made:
     result = call.plain(inputs.build(point), call.constants)
     outputs = Outputs(result)
     value = outputs.row.read(outputs.pick(result, outputs.row))
-    return _assemble(_maker(call, outputs, derivative), inputs, outputs.row, point, outputs, value, {})
+    make = _maker(call, outputs, derivative)
+    return _assemble(make, inputs, outputs.row, point, outputs, value, {}, compiled=call.is_compiled)
 
 
 def _maker(call: JaxCall, outputs: Outputs, derivative: Derivative | None = None) -> Make:
@@ -136,16 +137,26 @@ def _gradient(run: Any, moved: Any, constants: Any, count: int) -> tuple[Any, ..
 
 
 def _assemble(
-    make: Make, inputs: Row, outputs: Row, point: Vector, whole: Outputs, first: Vector, further: dict[type, Any]
+    make: Make,
+    inputs: Row,
+    outputs: Row,
+    point: Vector,
+    whole: Outputs,
+    first: Vector,
+    further: dict[type, Any],
+    *,
+    compiled: bool = False,
 ) -> Made:
+    """`first` is the value of a call as it is; if that is `compiled` by the user, what we compile gives no other."""
     low = Map(make(False), inputs, outputs, point)
-    value = low.at(point)
+    ingredients = low.transforms.ingredients(inputs.build(point))
+    compiled = compiled and ingredients.are_known
+    value = first if compiled else low.at(point)
     eps = max(inputs.space.coarsest_eps, outputs.space.coarsest_eps)
     if not all(same_function(value[b.slice], first[b.slice], eps) for b in outputs.space.blocks):
         low.transforms.give_up(_OTHER_VALUES)
         value = low.at(point)
-    ingredients = low.transforms.ingredients(inputs.build(point))
-    twin = find_twin(make, low, value, draws=ingredients.draws)
+    twin, tried = find_twin(make, low, value, draws=ingredients.draws)
     capabilities: dict[type, Any] = {
         Batching: low.batching(),
         Elsewhere: low.elsewhere(),
@@ -182,7 +193,7 @@ def _assemble(
         vjp=low.vjp,
         jvp=low.jvp,
         evaluates_in=None if twin is None else DOUBLE,
-        evaluations=2 if twin is None else 6,
+        evaluations=1 + low.evaluations + tried,
         words=JAX,
         capabilities=capabilities,
     )

@@ -22,6 +22,11 @@ class Ingredients:
             self._found = None
 
     @property
+    def are_known(self) -> bool:
+        """Whether the function was traced."""
+        return self._found is not None
+
+    @property
     def takes_symbolic_zeros(self) -> bool:
         """Whether a rule with symbolic_zeros=True is among them."""
         return self._found is None or any(equation.params.get("symbolic_zeros") for equation in self._found)

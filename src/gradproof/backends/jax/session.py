@@ -13,7 +13,7 @@ from gradproof.backends.coverage import left_out, select
 from gradproof.backends.jax.availability import why_unavailable
 from gradproof.backends.jax.calls import JITTED, JaxCall
 from gradproof.backends.jax.problem import Derivative, Made, first_order, second_order
-from gradproof.backends.jax.rereading import below_jit, changed_since
+from gradproof.backends.jax.rereading import Reading, below_jit
 from gradproof.backends.random_states import HostGenerators
 from gradproof.core.capabilities import Batching, Elsewhere, Original, Twin
 from gradproof.core.investigation import Investigation
@@ -50,12 +50,14 @@ class JaxSession:
         self._call, self._derivative, self._intended = call, derivative, intended
         self._made: list[Made] = []
         self._learnt: tuple[str, ...] = ()
-        self._changed: tuple[str, ...] = ()
+        self._reading: Reading | None = None
+        """What the function refers to, if the user has compiled it."""
 
     def __enter__(self) -> Self:
         if isinstance(self._call.function, JITTED):
-            self._changed = changed_since(self._call.function)
-            self._call = self._call.calling(below_jit(self._call.function)) if self._changed else self._call
+            self._reading = Reading(self._call.function)
+            if self._reading.changed:
+                self._call = self._call.calling(below_jit(self._call.function))
         self._generators = HostGenerators()
         keeper = _Rewind(self._generators)
         self._call = self._call.kept_by(keeper)
@@ -67,6 +69,8 @@ class JaxSession:
     def __exit__(self, *exception: Any) -> None:
         self._generators.rewind()
         self._transfers.__exit__(*exception)
+        if self._reading is not None:
+            self._reading.close()
 
     @property
     def not_covered(self) -> tuple[str, ...]:
@@ -79,7 +83,7 @@ class JaxSession:
         told = [note for made in self._made for note in made.map.transforms.notes]
         narrowed = [i for i in self._call.differentiable() if self._is_narrowed(i)]
         told += [f"{self._call.label(i)} is float64, which JAX takes as float32: see jax_enable_x64" for i in narrowed]
-        told += [_CHANGED.format(name=name) for name in self._changed]
+        told += [_CHANGED.format(name=name) for name in (self._reading.changed if self._reading else ())]
         if self._intended is not None:
             told.append(_INTENDED)
         return tuple(dict.fromkeys(told))

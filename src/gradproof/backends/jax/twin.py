@@ -14,9 +14,12 @@ import numpy as np
 from gradproof.backends.jax.maps import Map
 from gradproof.backends.jax.transforms import Function
 from gradproof.backends.twins import APART, REACH, REACH_IN_EPS, is_coarse, same_change, same_function
+from gradproof.core.norm import parts
 from gradproof.core.precision import HALF_OR_LESS, WIDEST_FORMAT
 from gradproof.core.types import Vector
 
+# By this factor, a number of a lower precision becomes one that it cannot hold, and that rounds to the same one.
+_BESIDE = 1.0 + 2.0**-36
 Make = Callable[[bool], Function]
 """Makes the function under test, of double-precision arrays if told so."""
 
@@ -28,32 +31,48 @@ class Twin:
         self.map, self.value, self.inside = wide, value, inside
 
 
-def find_twin(make: Make, low: Map, value: Vector, *, draws: bool) -> Twin | None:
+def find_twin(make: Make, low: Map, value: Vector, *, draws: bool) -> tuple[Twin | None, int]:
     """The twin of a low-precision map with this value, if there is one that computes the same function.
+
+    And how often that was evaluated, be it one or not.
 
     `draws`: the function draws random numbers. They are others in double precision: in float32 the values would tell,
     in half they would not.
     """
     eps = max(low.inputs.space.coarsest_eps, low.outputs.space.coarsest_eps)
     if (low.inputs.is_wide and low.outputs.is_wide) or eps > WIDEST_FORMAT or (draws and eps > HALF_OR_LESS):
-        return None
+        return None, 0
+    wide = None
     try:
         wide = Map(make(True), low.inputs.widened(), low.outputs.widened(), low.point)
         here = wide.at(low.point)
         is_one = _is_same(low, wide, value, here, eps)
     except Exception:  # whatever it raises in another precision: it does not run there
-        return None
-    return Twin(wide, here, eps) if is_one else None
+        return None, 0 if wide is None else wide.evaluations
+    return Twin(wide, here, eps) if is_one else None, wide.evaluations
 
 
 def _is_same(low: Map, wide: Map, value: Vector, here: Vector, eps: float) -> bool:
-    point, blocks = low.point, low.outputs.space.blocks
+    blocks = low.outputs.space.blocks
     if not all(same_function(here[block.slice], value[block.slice], eps) for block in blocks):
         return False
-    moved = point + max(REACH, REACH_IN_EPS * eps) * np.abs(point)
-    low.inputs.space.round_in_place(moved)
-    fine, coarse = wide.at(moved) - here, low.at(moved) - value
+    moved, beside = _moved(low, max(REACH, REACH_IN_EPS * eps))
+    there = wide.at(beside)
+    fine, coarse = there - here, low.at(moved) - value
     if not all(same_change(fine[b.slice], coarse[b.slice], value[b.slice], eps) for b in blocks):
         return False
-    there = wide.at(point * (1.0 - APART))
+    if not np.isfinite(there).all():
+        there = wide.at(low.point * (1.0 - APART))
     return not any(is_coarse(there[block.slice], here[block.slice]) for block in blocks)
+
+
+def _moved(low: Map, relative: float) -> tuple[Vector, Vector]:
+    """The point, each coordinate moved by a part of it: to where the low precision has a number, and just beside."""
+    moved, beside = np.empty_like(low.point), np.empty_like(low.point)
+    for part in parts(len(moved)):
+        here = np.abs(low.point[part], out=moved[part])
+        here *= relative
+        here += low.point[part]
+        low.inputs.space.round_in_place(here, part)
+        np.multiply(here, _BESIDE, out=beside[part])
+    return moved, beside

@@ -12,9 +12,11 @@ from gradproof.core.capabilities import StandIn
 from gradproof.core.investigation import Investigation
 from gradproof.core.precision import default_rtol
 from gradproof.core.problem import Problem
+from gradproof.core.resolution import Shape, can_look, can_reach, look_finely
+from gradproof.core.special import first_row
 from gradproof.core.stencil import Stencil
 from gradproof.core.survey import Survey
-from gradproof.core.types import Matrix, Vector
+from gradproof.core.types import Indices, Matrix, Vector
 
 NUMERIC_GRADIENT = 2.0**-33
 """The relative precision of a numerical gradient, at least, of a function in double precision: about 1e-10."""
@@ -60,6 +62,32 @@ def _numeric(problem: Problem, along: Vector | None) -> Matrix:
     if along is not None:
         survey = Survey(stencil, along)
         survey.climb(*_RUNGS)
-        return survey.value
+        return _columns(stencil) @ along if survey.reaches_over.any() else survey.value
+    return _columns(stencil)
+
+
+def _columns(stencil: Stencil) -> Matrix:
+    problem = stencil.problem
     rtol = float(default_rtol(np.array(problem.coarsest_eps)))
-    return stencil.measure(range(problem.inputs.size), lambda values: rtol * np.abs(values)).value.T
+    found = stencil.measure(range(problem.inputs.size), lambda values: rtol * np.abs(values)).value
+    if can_look(stencil):
+        for column in range(problem.inputs.size):
+            _look_before_kinks(stencil, column, found[column])
+    return found.T
+
+
+def _look_before_kinks(stencil: Stencil, column: int, value: Vector) -> None:
+    """Where a kink lies beside the point, take the slope of the side that it lies on, in place.
+
+    Steps of the ladder that reach over a kink agree on the mean of both sides.
+    """
+    rows: Indices = np.arange(len(value), dtype=np.intp)
+    if not stencil.bends(column, rows):
+        return
+    look = look_finely(stencil, column, rows)
+    seen = (look.shape == Shape.SMOOTH) & np.isfinite(look.estimate.error)
+    value[seen] = look.estimate.value[seen]
+    if not can_reach(stencil, np.array([column], dtype=np.intp))[0]:  # by steps of the coordinate's own size
+        near = first_row(stencil.near(column, rows))
+        seen = ~seen & np.isfinite(near.error) & ~stencil.bends_near(column, rows)
+        value[seen] = near.value[seen]

@@ -19,7 +19,8 @@ from gradproof.backends.torch.derivative.graph import Graph
 from gradproof.backends.torch.derivative.outputs import NameOutputs, Outputs, nameless
 from gradproof.backends.torch.derivative.reverse import Reverse
 from gradproof.backends.torch.derivative.second import DerivativeCall, Differentiated, SecondReverse
-from gradproof.backends.torch.derivative.twin import NOT_TRIED, WideCall, find_twin, find_widened
+from gradproof.backends.torch.derivative.trial import find_twin, find_widened
+from gradproof.backends.torch.derivative.twin import NOT_TRIED, WideCall
 from gradproof.backends.torch.derivative.twin import Twin as TwinCall
 from gradproof.backends.torch.derivative.widening import widening
 from gradproof.backends.torch.memory.arrangement import possible
@@ -37,10 +38,12 @@ from gradproof.core.capabilities import (
     MovesTogether,
     Omission,
     Pairing,
+    Repeated,
     RoundOff,
     Stateless,
     Twin,
     Twinned,
+    Walk,
 )
 from gradproof.core.precision import DOUBLE
 from gradproof.core.problem import Problem
@@ -137,20 +140,24 @@ def _assemble(
     tries_twin: bool = True,
 ) -> Made:
     tries_twin = tries_twin and point.batches and outputs.batches
-    twin, tries = find_twin(call, point, outputs.chosen, outputs.here) if tries_twin else NOT_TRIED
+    twin, tries, again = find_twin(call, point, outputs.chosen, outputs.here) if tries_twin else NOT_TRIED
     wide = None if twin is None else WideEvaluation(call, point, outputs, twin)
     evaluation = wide or Evaluation(call, point, outputs)
     forward = Forward(call, point, outputs)
     if outputs.connected and not point.stand_ins and not point.moves_together:
         moved = Moved(call, point, outputs, forward)
         further = {**further, Elsewhere: Elsewhere(moved.vjp, moved.jvp)}
-        if isinstance(call, WideCall):
+        if point.space.coarsest_eps <= DOUBLE:
             further[RoundOff] = moved.round_off
         if not isinstance(call, WideCall) and (twin is not None or point.space.coarsest_eps <= DOUBLE):
             find = functools.partial(_twinned, call, point, outputs, reverse, least_products, twin)
             further = {**further, Twin: Twin(_Once(find))}
     if not (reverse.graph.hand_written or reverse.graph.anew):
         further = {**further, Stateless: Stateless()}
+    if wide is None and not point.stand_ins and not point.moves_together and point.space.coarsest_eps <= DOUBLE:
+        further = {**further, Walk: Walk(evaluation.at, evaluation.visit)}
+    if twin is None and again is not None and not overwritten:
+        further = {**further, Repeated: Repeated(outputs.read(outputs.pick(again, widened=True)))}
     if point.moves_together:
         further = {**further, MovesTogether: MovesTogether()}
     # what is compared with neighbours must be computed as they are
@@ -207,7 +214,7 @@ def _twinned(
     """
     tries = 0
     if twin is None and narrow_point.batches and narrow.batches:
-        twin, tries = find_widened(call, narrow_point, narrow.chosen, narrow.here)
+        twin, tries, _ = find_widened(call, narrow_point, narrow.chosen, narrow.here)
     if twin is None:
         return None
     wide = WideCall(call, widens=twin.widens)

@@ -20,6 +20,7 @@ from gradproof.backends.torch.comparison import comparing
 from gradproof.backends.torch.derivative.availability import why_no_tangents
 from gradproof.backends.torch.derivative.intended import intending
 from gradproof.backends.torch.derivative.second import DerivativeCall, draw_cotangents, first_outputs
+from gradproof.backends.torch.likes import holding
 from gradproof.backends.torch.memory.sharing import moved_along, overlaps
 from gradproof.backends.torch.modules import ModuleCall
 from gradproof.backends.torch.problem import LEAST_PRODUCTS, Made, first_order, second_order
@@ -236,7 +237,7 @@ def gradcheck_session(
     least_products: int = LEAST_PRODUCTS,
 ) -> TorchSession:
     """For `gradproof.torch.gradcheck`: outputs must be strided. `forward` says that forward mode will be asked for."""
-    call = call_of(func, arguments)
+    call = call_of(*holding(func, arguments))
     tensors = validate_inputs(call, who="gradcheck", forward=forward, warn_precision=True)
     make = functools.partial(first_order, masked=masked, least_products=least_products, dense_outputs=True)
     return TorchSession(call, tensors, make, masked=masked)
@@ -256,7 +257,7 @@ def gradgradcheck_session(
 
     Where there are no `grad_outputs`, calls the function and draws some, `noncontiguous` if asked.
     """
-    call = call_of(func, arguments)
+    call = call_of(*holding(func, arguments))
     derivative = DerivativeCall(
         call, _drawn(call, noncontiguous) if grad_outputs is None else as_arguments(grad_outputs)
     )

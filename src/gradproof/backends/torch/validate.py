@@ -8,10 +8,10 @@ from typing import Any
 
 import torch
 from torch.masked import MaskedTensor
-from torch.overrides import is_tensor_like
 
 from gradproof.backends.calls import Call
 from gradproof.backends.notices import notify
+from gradproof.backends.torch.likes import is_like
 from gradproof.backends.torch.memory.sharing import overlaps
 from gradproof.backends.torch.private import MKLDNN
 from gradproof.backends.torch.tensors.sparse import LAYOUTS, layout_name, values_of
@@ -41,6 +41,11 @@ def validate_inputs(call: Call, *, who: str, forward: bool, warn_precision: bool
             f"{len(call.flat)} inputs does: call requires_grad_() on those to be checked"
         )
     for index, tensor in found:
+        if hasattr(tensor, "__tensor_flatten__"):
+            raise ValueError(
+                f"input {index} is a {type(tensor).__name__}, which wraps other tensors, so {who} cannot move its "
+                "numbers. Pass the tensors that it wraps, and make this one inside the function."
+            )
         if tensor.layout not in _KNOWN or (tensor.layout in LAYOUTS and isinstance(tensor, MaskedTensor)):
             raise ValueError(
                 f"input {index} is a {type(tensor).__name__} of layout {tensor.layout}, which cannot be checked. "
@@ -63,10 +68,11 @@ def validate_inputs(call: Call, *, who: str, forward: bool, warn_precision: bool
 def _refuse_tensor_likes(call: Call, who: str) -> None:
     """Raise for what speaks `__torch_function__`, requires a gradient and is no tensor: it cannot be moved."""
     for index, value in zip(call.origins, call.flat, strict=True):
-        if not isinstance(value, torch.Tensor) and is_tensor_like(value) and getattr(value, "requires_grad", False):
+        if is_like(value) and getattr(value, "requires_grad", False):
             raise TypeError(
                 f"input {index} is a {type(value).__name__}, which is like a tensor (it has __torch_function__) but is "
-                f"none, so {who} cannot move it. Pass the tensor that it holds and wrap it inside the function."
+                f"none, and does not hold a single one, so {who} cannot move it. Pass the tensor that it is made of, "
+                "and wrap it inside the function."
             )
 
 

@@ -180,6 +180,24 @@ class Replay:
         return tuple(outputs)
 
 
+class FiniteReplay(Replay):
+    """The same, with zero in place of outputs that were infinite: the -inf of a mask does not move."""
+
+    def __call__(self, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        outputs, recorded = super().__call__(*tensors), self.operation.outputs
+        if [output.shape for output in outputs] != [given.value.shape for given in recorded]:
+            return outputs
+        pairs = zip(outputs, recorded, strict=True)
+        return tuple([_without_infinities(output, given.value) for output, given in pairs])
+
+
+def _without_infinities(output: torch.Tensor, recorded: torch.Tensor) -> torch.Tensor:
+    if output.layout is not torch.strided or not is_floating(output):
+        return output
+    infinite = torch.isinf(recorded)
+    return output.masked_fill(infinite, 0) if bool(infinite.any()) else output
+
+
 def _is_as_recorded(source: torch.Tensor, value: torch.Tensor) -> bool:
     """Whether a tensor is still the leaf that went in, with the same value."""
     return source.requires_grad and source.grad_fn is None and torch.equal(source.detach(), value)

@@ -9,7 +9,7 @@ from gradproof.backends.calls import Call
 from gradproof.backends.torch.derivative.forward import Forward
 from gradproof.backends.torch.derivative.outputs import Outputs
 from gradproof.backends.torch.derivative.pull import pull
-from gradproof.backends.torch.derivative.round_off import Rounding, prepare
+from gradproof.backends.torch.derivative.round_off import RandomRounding, prepare
 from gradproof.backends.torch.tensors.point import Point
 from gradproof.core.capabilities import RoundOff
 from gradproof.core.types import Vector
@@ -32,11 +32,10 @@ class Elsewhere:
     @property
     def round_off(self) -> RoundOff:
         """The same of a call in double precision, with each step rounded."""
-        prepare()
         return RoundOff(
-            lambda point, eps, seed: self._value(point, Rounding(eps, seed)),
-            lambda point, cotangent, eps, seed: self._vjp(point, cotangent, Rounding(eps, seed)),
-            lambda point, tangent, eps, seed: self._jvp(point, tangent, Rounding(eps, seed)),
+            lambda point, eps, seed: self._value(point, _rounding(eps, seed)),
+            lambda point, cotangent, eps, seed: self._vjp(point, cotangent, _rounding(eps, seed)),
+            lambda point, tangent, eps, seed: self._jvp(point, tangent, _rounding(eps, seed)),
         )
 
     def _value(self, coordinates: Vector, around: AbstractContextManager[Any]) -> Vector:
@@ -70,3 +69,8 @@ class Elsewhere:
                 return self._forward.jvp(tangent)
         finally:
             self._point.restore()
+
+
+def _rounding(eps: float, seed: int) -> RandomRounding:
+    prepare()
+    return RandomRounding(eps, seed)

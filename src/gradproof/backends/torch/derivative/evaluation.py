@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
@@ -24,11 +25,22 @@ class Evaluation:
         """F there."""
         point, outputs = self._point, self._outputs
         try:
-            point.move(coordinates)
+            if coordinates is not point.coordinates or point.stand_ins:
+                point.move(coordinates)
             if point.stand_ins:
                 moved = self._call.with_values(point.standing_in())
                 return outputs.read(outputs.pick(moved, remark=self._remark()))
             return outputs.read(outputs.pick(self._call()))
+        finally:
+            point.restore()
+
+    def visit(self, direction: Vector, steps: Iterable[float], take: Callable[[Vector], None]) -> None:
+        """F at steps along a direction; see `gradproof.core.capabilities.Walk`. The inputs are put back at the end."""
+        point, outputs = self._point, self._outputs
+        try:
+            for step in steps:
+                point.step(direction, step)
+                take(outputs.look(outputs.pick(self._call())))
         finally:
             point.restore()
 

@@ -44,7 +44,8 @@ class Forward:
 
     def inspect(self, tangent: Vector) -> Tangents:
         """The output tangents, to be looked at."""
-        return Tangents(self._outputs, self._push(self._built(tangent, _ALL_THERE)))
+        unpacked = self._unpacked(self._built(tangent, _ALL_THERE))
+        return Tangents(self._outputs, [each.tangent for each in unpacked], [each.primal for each in unpacked])
 
     def jvp(self, tangent: Vector) -> Vector:
         """J u."""
@@ -71,11 +72,15 @@ class Forward:
 
     def _push(self, tangents: Sequence[torch.Tensor | None]) -> list[torch.Tensor | None]:
         """The outputs' tangents, None where there is none."""
+        return [each.tangent for each in self._unpacked(tangents)]
+
+    def _unpacked(self, tangents: Sequence[torch.Tensor | None]) -> list[forward_ad.UnpackedDualTensor]:
+        """The outputs with their tangents."""
         _load()
         try:
             with forward_ad.dual_level():
                 outputs = self._outputs.pick(self._call.with_values(self._point.placed(self._duals(tangents))))
-                return [forward_ad.unpack_dual(output).tangent for output in outputs]
+                return [forward_ad.unpack_dual(output) for output in outputs]
         finally:
             self._point.restore()
 

@@ -60,6 +60,17 @@ class Gradients:
                 others.append((memory, gradient, target))
         return found
 
+    def share_memory(self, later: Gradients) -> bool:
+        """Whether one lies where a gradient of a later vjp does."""
+        pairs = zip(self._gradients, later._gradients, strict=True)
+        return any(a is not None and b is not None and (a is b or share_memory(a, b)) for a, b in pairs)
+
+    def overwritten(self) -> list[Block]:
+        """Those that hold something else by now than what was returned."""
+        held = self._point.gather(self._gradients)
+        pairs = [(block, held[block.slice], self.coordinates[block.slice]) for block in self._point.blocks]
+        return [block for block, now, then in pairs if not np.array_equal(now, then, equal_nan=True)]
+
     def overwritten_cotangents(self) -> list[str]:
         """The cotangents that hold something else by now, in words."""
         triples = zip(self._outputs.space.blocks, self._outputs.frames, self._cotangents, strict=True)
@@ -81,9 +92,15 @@ class SecondGradients(Gradients):
 class Tangents:
     """The output tangents of one jvp; None where an output has none."""
 
-    def __init__(self, outputs: Outputs, tangents: Sequence[torch.Tensor | None]) -> None:
-        self._outputs, self._tangents = outputs, tangents
+    def __init__(
+        self, outputs: Outputs, tangents: Sequence[torch.Tensor | None], primals: Sequence[torch.Tensor] = ()
+    ) -> None:
+        self._outputs, self._tangents, self._primals = outputs, tangents, primals
         self.coordinates = outputs.read([_in_kind(t, f) for t, f in zip(tangents, outputs.frames, strict=True)])
+
+    def primal(self) -> Vector:
+        """What the function returned beside them. It may share memory with that."""
+        return self._outputs.look([primal.detach() for primal in self._primals])
 
     @property
     def carries(self) -> bool:

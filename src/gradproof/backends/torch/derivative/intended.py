@@ -15,7 +15,8 @@ from gradproof.backends.calls import Call
 from gradproof.backends.torch.calls import flatten_outputs
 from gradproof.backends.torch.derivative.evaluation import Evaluation, WideEvaluation
 from gradproof.backends.torch.derivative.outputs import Outputs
-from gradproof.backends.torch.derivative.twin import NOT_TRIED, find_twin
+from gradproof.backends.torch.derivative.trial import find_twin
+from gradproof.backends.torch.derivative.twin import NOT_TRIED
 from gradproof.backends.torch.tensors.point import Point
 from gradproof.core.capabilities import Batching, Elsewhere, Original, Twin
 from gradproof.core.precision import DOUBLE
@@ -29,7 +30,7 @@ def intending(problem: Problem, point: Point, outputs: Outputs, intended: Call) 
     """
     here = _first_call(point, outputs, intended)
     batches = point.batches and outputs.batches
-    twin, tries = find_twin(intended, point, outputs.chosen, here) if batches else NOT_TRIED
+    twin, tries, _ = find_twin(intended, point, outputs.chosen, here) if batches else NOT_TRIED
     wide = None if twin is None else WideEvaluation(intended, point, outputs, twin)
     evaluation = wide or Evaluation(intended, point, outputs)
     capabilities: dict[type, Any] = {

@@ -74,8 +74,12 @@ class Outputs:
                 )
         return picked
 
+    def look(self, tensors: Sequence[torch.Tensor]) -> Vector:
+        """The coordinates of tensors that stand for the outputs. They may share memory with a single one."""
+        return self.frames[0].read(tensors[0]) if len(tensors) == 1 else self.read(tensors)
+
     def read(self, tensors: Sequence[torch.Tensor | None]) -> Vector:
-        """The coordinates of tensors that stand for the outputs; those that are not there are zero."""
+        """A copy of these; those that are not there are zero."""
         if len(tensors) == 1 and tensors[0] is not None:
             return self.frames[0].read(tensors[0]).copy()
         values = np.zeros(self.space.size)

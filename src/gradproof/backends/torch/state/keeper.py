@@ -60,16 +60,17 @@ class Keeper:
         for rewind in self._rewinds:
             rewind()
         if self._training:
-            self._put_backmodules_of()
+            self._put_back_modules()
+        torch.clear_autocast_cache()  # of an autocast around the check: it has what was cast, not what it was moved to
 
     def close(self) -> None:
         """Put back whatever any call changed, but for the generators."""
         for kept in (*self._tensors, *self._gradients):
             if kept.has_changed():
                 kept.put_back()
-        self._put_backmodules_of()
+        self._put_back_modules()
 
-    def _put_backmodules_of(self) -> None:
+    def _put_back_modules(self) -> None:
         for module, training in self._training:
             module.training = training
         for module, kept in self._buffers:

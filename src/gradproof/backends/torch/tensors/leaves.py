@@ -27,8 +27,12 @@ from gradproof.backends.torch.tensors.frames import (
     input_frame,
 )
 from gradproof.backends.torch.tensors.sparse import values_of
+from gradproof.core.norm import parts
 from gradproof.core.space import Block, Space
 from gradproof.core.types import Vector
+
+_SMALL = 4096
+"""Bytes that are copied to be compared: in place, that takes 4 µs more."""
 
 
 class Leaf:
@@ -48,6 +52,10 @@ class Leaf:
 
     def write(self, coordinates: Vector) -> None:
         self.memory.copy_(build(coordinates, self.memory))
+
+    def step(self, direction: Vector, step: float) -> None:
+        """Write what lies a step along a direction from where it was."""
+        self.write(self.base + step * direction)
 
     def restore(self) -> None:
         self.write(self.base)
@@ -72,13 +80,23 @@ class ArrayLeaf(Leaf):
     def write(self, coordinates: Vector) -> None:
         self._view[...] = coordinates.reshape(self._view.shape)
 
+    def step(self, direction: Vector, step: float) -> None:
+        if not self._view.flags.c_contiguous or self._view.dtype != np.float64:
+            super().step(direction, step)
+            return
+        memory = self._view.reshape(-1)
+        for part in parts(len(direction)):  # without a copy
+            here = np.multiply(direction[part], step, out=memory[part])
+            here += self.base[part]
+
     def restore(self) -> None:
         self._view[...] = self._original
 
     def is_untouched(self) -> bool:
         now, then = self._view, self._original
-        if now.flags.c_contiguous and then.flags.c_contiguous:  # without a copy
-            return np.array_equal(now.reshape(-1).view(np.uint8), then.reshape(-1).view(np.uint8))
+        if now.nbytes > _SMALL and now.flags.c_contiguous and then.flags.c_contiguous:  # without a copy
+            whole = np.uint64 if now.dtype == np.float64 else np.uint8  # eight at a time take half as long
+            return np.array_equal(now.reshape(-1).view(whole), then.reshape(-1).view(whole))
         return now.tobytes() == then.tobytes()
 
 

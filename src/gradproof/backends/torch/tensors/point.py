@@ -22,7 +22,8 @@ class Point:
         self.leaves, self.space = find_leaves(call, masked)
         self.tensors = [leaf.tensor for leaf in self.leaves]
         self.blocks = self.space.blocks
-        self.coordinates = np.concatenate([leaf.base for leaf in self.leaves]) if self.leaves else np.empty(0)
+        bases = [leaf.base for leaf in self.leaves]
+        self.coordinates = bases[0] if len(bases) == 1 else np.concatenate(bases) if bases else np.empty(0)
         self.moves_together = move_together(self.leaves)
         """Moving one input moves another: a tangent of one of them is not the derivative of moving it."""
         self.stand_ins = [leaf for leaf in self.leaves if isinstance(leaf, StandIn)]
@@ -37,6 +38,11 @@ class Point:
         else:
             for leaf in self.leaves:
                 leaf.write(coordinates[leaf.block.slice])
+
+    def step(self, direction: Vector, step: float) -> None:
+        """Move the user's tensors by a step along a direction from where they were, each by itself."""
+        for leaf in self.leaves:
+            leaf.step(direction[leaf.block.slice], step)
 
     def _shift_each(self, coordinates: Vector) -> None:
         """Where memory is shared, the shifts of all add up; a tensor that was passed twice has as many stand-ins."""
