@@ -1,8 +1,8 @@
-"""Of 79 wrong backwards in three sizes, with three seeds: is the input right, and the first cause true?
+"""Of 150 wrong backwards in three sizes, with three seeds: is the input right, and the first cause true?
 
     python benchmarks/causes.py [name ...]
 
-A cause counts as true if it matches what is listed for its bug in `wrong_functions.py` or its two sequels, as
+A cause counts as true if it matches what is listed for its bug in `wrong_functions.py` or its sequels, as
 none if the report names no cause, and as false otherwise.
 """
 
@@ -14,11 +14,14 @@ import sys
 import torch
 from more_wrong_functions import MORE_BUGS
 from other_wrong_functions import OTHER_BUGS
+from unseen_wrong_kernels import UNSEEN_KERNELS
+from unseen_wrong_layers import UNSEEN_LAYERS
+from unseen_wrong_sums import UNSEEN_SUMS
 from wrong_functions import BUGS
 
 import gradproof
 
-ALL = {**BUGS, **MORE_BUGS, **OTHER_BUGS}
+ALL = {**BUGS, **MORE_BUGS, **OTHER_BUGS, **UNSEEN_LAYERS, **UNSEEN_KERNELS, **UNSEEN_SUMS}
 SIZES = (24, 1_000, 100_000)
 SEEDS = (0, 1, 2)
 
@@ -26,7 +29,7 @@ SEEDS = (0, 1, 2)
 def judged(name: str, size: int, seed: int) -> tuple[bool, str, str, int]:
     """Whether the input is right; TRUE, none or FALSE; the cause; the evaluations."""
     case = ALL[name](size, torch.Generator().manual_seed(seed))
-    report = gradproof.check(case.function, case.inputs, seed=seed)
+    report = gradproof.check(case.function, case.inputs, seed=seed, order=case.order)
     worst = report.findings[0]
     hint = worst.hint
     found = any(re.search(pattern, hint) for pattern in case.causes)

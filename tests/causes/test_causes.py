@@ -244,7 +244,7 @@ CAUSES: dict[str, tuple[Maker, str, Maker]] = {
         lambda size: (custom(torch.sin, lambda s, g: (g * s[0].cos()).roll(1, 1)), numbers(3 * size, 4)),
     ),
     "a mask of the output that is not applied": (
-        one(lambda x: torch.relu((x - 1) @ _square(x)), lambda s, g: g @ _square(s[0]).mT), "a mask is not applied",
+        one(lambda x: torch.relu((x - 1) @ _square(x)), lambda s, g: g @ _square(s[0]).mT), "set to 0 where the output",
         one(lambda x: torch.relu((x - 1) @ _square(x)), lambda s, g: g @ _square(s[0]).mT * (1 + 0.1 * noise(s[0]))),
     ),
     "only the last step": (

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from functions import custom, numbers
 
 from gradproof import Verdict, check
 
@@ -60,3 +61,18 @@ def test_several_wrong_entries_are_not_called_lone(where: slice) -> None:
     finding = report_of(where, 1.1).findings[0]
     assert not finding.lone
     assert "alone" not in finding.hint
+
+
+def test_pairs_beyond_the_first_three_say_what_their_entries_show() -> None:
+    """Of ten wrong inputs, three are looked into; the others have a factor of what is listed, or nothing."""
+
+    def backward(s: Any, g: torch.Tensor) -> Any:
+        right = [g * x.cos() for x in s]
+        return tuple(2 * d if k < 8 else d + g * s[k] ** 2 for k, d in enumerate(right))
+
+    inputs = tuple(numbers(3, 4, seed=k) for k in range(10))
+    report = check(custom(lambda *xs: sum(x.sin() for x in xs), backward), inputs, modes="reverse", strategy="entries")
+    hints = {finding.input: finding.hint for finding in report.findings}
+    assert all("2 × numeric" in hints[k] for k in range(8))
+    assert sum("on the 5 worst entries" in hint for hint in hints.values()) >= 5
+    assert not any("× numeric" in hints[k] for k in (8, 9))

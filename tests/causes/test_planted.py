@@ -96,14 +96,14 @@ def spoiled(shape: tuple[int, ...], where: Any) -> tuple[Callable[..., Any], Any
 @pytest.mark.parametrize(
     ("where", "told"),
     [
-        ((slice(None), -1), "wrong only at index 5 of 6 (the last) along axis 1 of input 0 `x`"),
-        ((slice(None), 0), "wrong only at index 0 of 6 (the first) along axis 1 of input 0 `x`"),
-        ((-1, slice(None)), "wrong only at index 3 of 4 (the last) along axis 0 of input 0 `x`"),
-        ((0, slice(None)), "wrong only at index 0 of 4 (the first) along axis 0 of input 0 `x`"),
-        ((slice(None), [0, 5]), "wrong only at both ends of axis 1 of input 0 `x`: the boundary"),
-        (([0, 3], slice(None)), "wrong only at both ends of axis 0 of input 0 `x`: the boundary"),
-        ((slice(None), 2), "wrong only at index 2 of 6 along axis 1 of input 0 `x`"),
-        ((slice(None), slice(2, 5)), "wrong only at indices 2 to 4 of 6 along axis 1 of input 0 `x`"),
+        ((slice(None), -1), "seen to be wrong only at index 5 of 6 (the last) along axis 1 of input 0 `x`"),
+        ((slice(None), 0), "seen to be wrong only at index 0 of 6 (the first) along axis 1 of input 0 `x`"),
+        ((-1, slice(None)), "seen to be wrong only at index 3 of 4 (the last) along axis 0 of input 0 `x`"),
+        ((0, slice(None)), "seen to be wrong only at index 0 of 4 (the first) along axis 0 of input 0 `x`"),
+        ((slice(None), [0, 5]), "seen to be wrong only at both ends of axis 1 of input 0 `x`: the boundary"),
+        (([0, 3], slice(None)), "seen to be wrong only at both ends of axis 0 of input 0 `x`: the boundary"),
+        ((slice(None), 2), "seen to be wrong only at index 2 of 6 along axis 1 of input 0 `x`"),
+        ((slice(None), slice(2, 5)), "seen to be wrong only at indices 2 to 4 of 6 along axis 1 of input 0 `x`"),
         ((slice(None), slice(None)), NONE),
     ],
 )
@@ -120,7 +120,7 @@ def test_a_cause_and_a_region_are_both_named() -> None:
     told = hint(*dense((7,), claimed))
     assert told.startswith(
         "analytic ≈ 2 × numeric on all 1 wrong elements that were sampled: a factor 2 too many; "
-        "wrong only at index 6 of 7 (the last) along axis 0 of input 0 `x`"
+        "seen to be wrong only at index 6 of 7 (the last) along axis 0 of input 0 `x`"
     )
 
 
@@ -189,25 +189,25 @@ PLANTED: dict[str, tuple[Callable[..., Any], Any, str]] = {
     ),
     "last column": (
         square_with(lambda s, g: at_index(2 * s[0] * g, 1, -1, 1.7)), numbers(4, 6),
-        "wrong only at index 5 of 6 (the last) along axis 1 of input 0",
+        "seen to be wrong only at index 5 of 6 (the last) along axis 1 of input 0",
     ),
     "first row": (
         square_with(lambda s, g: at_index(2 * s[0] * g, 0, 0, 1.7)), numbers(4, 6),
-        "wrong only at index 0 of 4 (the first) along axis 0 of input 0",
+        "seen to be wrong only at index 0 of 4 (the first) along axis 0 of input 0",
     ),
     "boundary": (
         square_with(lambda s, g: at_index(at_index(2 * s[0] * g, 0, 0, 1.7), 0, -1, 0.3)), numbers(16),
-        "wrong only at both ends of axis 0 of input 0: the boundary",
+        "seen to be wrong only at both ends of axis 0 of input 0: the boundary",
     ),
     "tail of the input": (
         square_with(lambda s, g: 2 * s[0] * g * (1 + 0.3 * s[0] * (torch.arange(12) > 8))), numbers(12),
-        "wrong only at the last 3 of 12 indices along axis 0 of input 0",
+        "seen to be wrong only at the last 3 of 12 indices along axis 0 of input 0",
     ),
     "tail of the output": (
         custom(lambda x: x.sum() * RAMP, lambda s, g: (
             (g[:4] * RAMP[:4]).sum() + (g[4:] ** 1).sum() * s[0]
         ).expand(3)), numbers(3),
-        "wrong only at the last 2 of 6 indices along axis 0 of output 0",
+        "seen to be wrong only at the last 2 of 6 indices along axis 0 of output 0",
     ),
     "added constant": (
         custom(lambda x: (x * x).sum(), lambda s, g: (2 * s[0] + 0.125) * g), numbers(6), "a constant is added",

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from gradproof.causes.evidence import Evidence
+from gradproof.core.problem import Mode
 from gradproof.core.space import Block
 from gradproof.core.types import Vector
 
@@ -18,15 +19,15 @@ def called(block: Block, otherwise: str = "") -> str:
     return f"`{block.name}`" if block.name else otherwise or block.label
 
 
-def _spread(block: Block, values: Vector, over: Block) -> Vector | None:
+def spread(block: Block, values: Vector, over: Block) -> Vector | None:
     """The numbers of a block over the shape of another; None where they do not fit."""
     if block.elements is not None or over.elements is not None or block.parts != 1 or over.parts != 1:
         return None
     try:
-        spread = np.broadcast_to(values.reshape(block.shape), over.shape)
+        laid = np.broadcast_to(values.reshape(block.shape), over.shape)
     except ValueError:
         return None
-    return np.ascontiguousarray(spread).reshape(-1)
+    return np.ascontiguousarray(laid).reshape(-1)
 
 
 def base_arrays(evidence: Evidence) -> Iterator[tuple[str, Vector]]:
@@ -35,18 +36,23 @@ def base_arrays(evidence: Evidence) -> Iterator[tuple[str, Vector]]:
     if own.parts != 1 or own.elements is not None:
         return
     yield called(own, "x"), problem.point[own.slice]
-    output = _spread(evidence.output, problem.value[evidence.output.slice], own)
+    output = spread(evidence.output, problem.value[evidence.output.slice], own)
     if output is not None and evidence.output.size > 1:
         yield "the output", output
     for other in evidence.others:
-        spread = _spread(other, problem.point[other.slice], own)
-        if spread is not None:
-            yield called(other), spread
+        laid = spread(other, problem.point[other.slice], own)
+        if laid is not None:
+            yield called(other), laid
 
 
 def cotangent_over(evidence: Evidence, cotangent: Vector) -> Vector | None:
-    """The cotangent over the input, where it fits and says something."""
-    return _spread(evidence.output, cotangent, evidence.input) if evidence.output.size > 1 else None
+    """The cotangent over the input, where it fits and says something: in forward mode it must not be spread out there.
+
+    What an element gets from one output of several, or several from one, a jvp sums up, and would be called otherwise.
+    """
+    if evidence.output.size < 2 or (evidence.mode is not Mode.REVERSE and evidence.output.size != evidence.input.size):
+        return None
+    return spread(evidence.output, cotangent, evidence.input)
 
 
 def simple_functions(evidence: Evidence) -> Iterator[tuple[str, Vector]]:
@@ -64,6 +70,10 @@ def simple_functions(evidence: Evidence) -> Iterator[tuple[str, Vector]]:
             yield f"sigmoid({name})", 1.0 / (1.0 + np.exp(-array))
             yield f"cos({name})", np.cos(array)
             yield f"sin({name})", np.sin(array)
+            yield f"1/{name}", 1.0 / array
+            yield f"tanh({name})", np.tanh(array)
+            yield f"(1 - tanh({name})²)", 1.0 - np.tanh(array) ** 2
+            yield f"log({name})", np.log(array)
 
 
 def reductions(evidence: Evidence) -> Iterator[tuple[str, Vector]]:

@@ -6,12 +6,13 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from gradproof.causes.cause import Cause
 from gradproof.causes.evidence import Evidence, close
 from gradproof.causes.sampling import Samples
 from gradproof.core.capabilities import Elsewhere
 from gradproof.core.integral import vjp_at
 from gradproof.core.problem import Mode
-from gradproof.core.types import Vector
+from gradproof.core.types import Matrix, Vector
 
 # Outputs that are asked for; how near a ratio of curvatures is to a whole number.
 _ROWS, _WHOLE = 256, 0.02
@@ -23,7 +24,7 @@ _WINDOWS = "windows that overlap overwrite one another: add up in place of assig
 _ADVICE = "an index that occurs more than once: add up (index_add, scatter_add, atomic add) in place of assigning"
 
 
-def lost(evidence: Evidence, found: Samples, cotangent: Vector) -> Iterator[str]:
+def lost(evidence: Evidence, found: Samples, cotangent: Vector) -> Iterator[Cause]:
     """Of several outputs that read one element, one is counted; or by curvature, where there is one output."""
     if evidence.mode is not Mode.REVERSE or not found.wrong.any():
         return
@@ -33,7 +34,7 @@ def lost(evidence: Evidence, found: Samples, cotangent: Vector) -> Iterator[str]
         yield from _by_curvature(evidence, found, cotangent)
 
 
-def _by_entries(evidence: Evidence, found: Samples) -> Iterator[str]:
+def _by_entries(evidence: Evidence, found: Samples) -> Iterator[Cause]:
     """Every wrong element is read by several outputs and has the share of one of them; every right one is read once.
 
     Every output reads one element, as a lookup does, or several, as windows that overlap: then some must be right, as a
@@ -51,6 +52,7 @@ def _by_entries(evidence: Evidence, found: Samples) -> Iterator[str]:
     windows = bool((readers.sum(axis=0) > 1).any())
     if len(rows) > _ROWS or (windows and int(found.right.sum()) < _RIGHT):
         return
+    slide = windows and _slide(evidence, readers[found.wrong])
     shares = np.zeros(len(found), dtype=np.intp)
     for row in rows.tolist():
         claims = evidence.claimed(_unit(evidence.output.size, row))[inside]
@@ -61,7 +63,21 @@ def _by_entries(evidence: Evidence, found: Samples) -> Iterator[str]:
     if (shares[found.wrong] == 1).all():
         text = "of several outputs that read one element, only one is counted and the others are 0"
         told = found.right.any() or len(np.unique(counts[found.wrong])) > 1
-        yield f"{text}: {_WINDOWS if windows else _ADVICE}" if told else text
+        told = told and (slide or not windows)
+        yield Cause(f"{text}: {_WINDOWS if slide else _ADVICE}" if told else text)
+
+
+def _slide(evidence: Evidence, readers: Matrix) -> bool:
+    """Whether elements are read by few neighbours among outputs, as windows do that slide along an axis."""
+    if evidence.output.elements is not None or not evidence.output.shape:
+        return False
+    for one in readers:
+        places = evidence.output.positions(evidence.output.start + np.flatnonzero(one))
+        for size, index in zip(evidence.output.shape, places, strict=True):
+            length = int(index.max() - index.min()) + 1
+            if length > 1 and (2 * length > size or len(np.unique(index)) < length):
+                return False
+    return True
 
 
 def _unit(size: int, row: int) -> Vector:
@@ -90,7 +106,7 @@ def _has_the_share_of_one(evidence: Evidence, found: Samples, cotangent: Vector,
     return bool(close(bends, np.full(len(bends), np.median(right)), 0.0, _WHOLE).all())
 
 
-def _by_curvature(evidence: Evidence, found: Samples, cotangent: Vector) -> Iterator[str]:
+def _by_curvature(evidence: Evidence, found: Samples, cotangent: Vector) -> Iterator[Cause]:
     wrong, right = (
         evidence.curvature_at(cotangent, found.columns[which][:_BENDS]) for which in (found.wrong, found.right)
     )
@@ -104,4 +120,6 @@ def _by_curvature(evidence: Evidence, found: Samples, cotangent: Vector) -> Iter
         return
     if (np.abs(counts - np.rint(counts)) < _WHOLE).all() and (np.rint(counts) >= 2).all():
         told = ", ".join(str(int(k)) for k in np.unique(np.rint(counts))[:4])
-        yield f"wrong elements bend the output {told} times as much as right ones: they are read so often: {_ADVICE}"
+        yield Cause(
+            f"wrong elements bend the output {told} times as much as right ones: they are read so often: {_ADVICE}"
+        )

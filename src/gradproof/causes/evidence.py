@@ -9,7 +9,7 @@ made from: for random cotangents and directions two numbers agree to nine digits
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -23,9 +23,12 @@ from gradproof.core.space import Block
 from gradproof.core.stencil import Stencil
 from gradproof.core.survey import Survey, draw_direction
 from gradproof.core.types import Flags, Indices, Matrix, Vector
+from gradproof.results.finding import Entry
 
 # How closely what a cause predicts must agree, relative to the size of the sum, and two measured numbers.
 SUM, CLOSE = 1e-6, 1e-5
+# By how many times what may be, claim and truth differ where an order of theirs can be told from none.
+_SEEN = 30.0
 # Random cotangents that a cause must hold for.
 COTANGENTS = 3
 # Numbers that can be squared and added up.
@@ -56,6 +59,9 @@ class Evidence:
         self.investigation, self.mode, self.output, self.input, self.allowance = (
             investigation, mode, output, input_, allowance,
         )  # fmt: skip
+        # the worst entries as they are reported, and whether forward and reverse mode claim the same
+        self.entries: Sequence[Entry] = ()
+        self.both_modes = False
         self.problem = investigation.problem
         self.stencil = Stencil(investigation)
         self.others = [block for block in self.problem.inputs.blocks if block is not input_ and block.size]
@@ -72,6 +78,11 @@ class Evidence:
                 self._columns[column] = screened[output.slice, column], np.full(output.size, np.nan)
 
     # the question
+
+    @property
+    def probe(self) -> str:
+        """What users call that which a derivative of this mode is multiplied by."""
+        return self.problem.words.cotangent if self.mode is Mode.REVERSE else self.problem.words.tangent
 
     @functools.cached_property
     def cotangents(self) -> list[Vector]:
@@ -208,9 +219,14 @@ class Evidence:
         return survey.value[self.output.slice], survey.error[self.output.slice]
 
     def _glance(self, direction: Vector) -> tuple[Vector, Vector] | None:
-        whole = self.widened(direction, self.input, self.problem.inputs.size)
-        found = self._elsewhere(whole, self.problem.point)
-        return None if found is None else (found[0], found[1] + 1e-7 * float(np.abs(found[0]).max(initial=0.0)))
+        key = b"glance" + direction.tobytes()
+        if key not in self._along:
+            whole = self.widened(direction, self.input, self.problem.inputs.size)
+            found = self._elsewhere(whole, self.problem.point)
+            if found is None:
+                return None
+            self._along[key] = found[0], found[1] + 1e-7 * float(np.abs(found[0]).max(initial=0.0))
+        return self._along[key]
 
     def _elsewhere(self, direction: Vector, point: Vector) -> tuple[Vector, Vector] | None:
         if self.allowance.left < 2:
@@ -252,6 +268,18 @@ class Evidence:
                 return False
         return True
 
+    def is_seen(self) -> bool:
+        """Whether claim and truth differ along the direction, by far more than what a cause must agree to."""
+        known = self.along(self.direction)
+        if known is None or not np.isfinite(known[0]).all():
+            return False
+        value, error = known
+        for cotangent in self.cotangents:
+            allowed = CONFIDENCE * norm(cotangent * error) + SUM * norm(cotangent * value)
+            if abs(self.claimed_sum(cotangent, self.direction) - float(cotangent @ value)) > _SEEN * allowed:
+                return True
+        return False
+
     def residual(self, direction: Vector, *, quick: bool = False) -> float | None:
         """By how many times what may be, claim and truth differ along a direction; None: it was not measured.
 
@@ -260,16 +288,31 @@ class Evidence:
         known = self._glance(direction) if quick and not self.is_small else self.along(direction)
         if known is None or not np.isfinite(known[0]).all():
             return None
-        value, error = known
+        value = known[0]
         worst = 0.0
         for cotangent in self.cotangents:
-            allowed = CONFIDENCE * norm(cotangent * error)
-            allowed += 1e-3 * SUM * norm(cotangent * value) + np.finfo(float).tiny
+            allowed = _allowed(cotangent, known)
             off = abs(self.claimed_sum(cotangent, direction) - float(cotangent @ value))
             if not (allowed < np.inf and np.isfinite(off)):
                 return None
             worst = max(worst, off / allowed)
         return worst
+
+    def hidden(self, direction: Vector) -> float:
+        """The largest error of a lone entry that may not show in the residual along a direction that was measured."""
+        known = self.along(direction)
+        assert known is not None
+        moved = float(np.abs(direction[direction != 0]).min())
+        return max(2.0 * _allowed(v, known) / float(np.abs(v).min()) for v in self.cotangents) / moved
+
+    def missing(self, cotangent: Vector, direction: Vector) -> tuple[float, float] | None:
+        """<v, J u> less what is claimed of it, by a quick look, and its error bar; None: it was not measured."""
+        known = self.along(direction) if self.is_small else self._glance(direction)
+        if known is None or not np.isfinite(known[0]).all():
+            return None
+        value, error = known
+        off = float(cotangent @ value) - self.claimed_sum(cotangent, direction)
+        return off, CONFIDENCE * norm(cotangent * error)
 
     # places
 
@@ -286,6 +329,11 @@ def _asked(apply: Callable[[Vector], Vector], vector: Vector) -> Vector:
         return apply(vector)
     except Exception as error:
         raise RefusedError from error
+
+
+def _allowed(cotangent: Vector, known: tuple[Vector, Vector]) -> float:
+    value, error = known
+    return CONFIDENCE * norm(cotangent * error) + 1e-3 * SUM * norm(cotangent * value) + float(np.finfo(float).tiny)
 
 
 def close(left: Vector, right: Vector, bar: Vector | float = 0.0, tolerance: float = CLOSE) -> Flags:

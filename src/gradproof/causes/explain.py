@@ -4,12 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 import numpy as np
 
-from gradproof.causes import duplicates, factors, formulas, nonfinite, places, reach, regions, structure, terms
+from gradproof.causes import (
+    duplicates,
+    factors,
+    formulas,
+    nonfinite,
+    outputs,
+    places,
+    points,
+    reach,
+    regions,
+    structure,
+    terms,
+)
 from gradproof.causes.arrays import called
+from gradproof.causes.cause import Cause, Scope
 from gradproof.causes.evidence import Allowance, Evidence, RefusedError
+from gradproof.causes.listed import listed
 from gradproof.causes.lone import lone_entry
 from gradproof.causes.sampling import Samples, sample, samples
 from gradproof.core.capabilities import MovesTogether
@@ -34,6 +49,7 @@ _LEAST = 24
 # Evaluations that sampling leaves for regions, and for derivatives at other points.
 _FOR_REGIONS, _FOR_POINTS = 32, 16
 _TOGETHER = "inputs share memory, so that one is moved with another, which no gradient knows of: check copies of them"
+_BOTH = "mismatch in reverse and forward mode for"
 # How sure a finding's cause is: a named cause, a region alone, what is known besides.
 _CAUSE, _REGION, _KNOWN = 2, 1, 0
 
@@ -65,7 +81,7 @@ def explained(investigation: Investigation, options: Options, findings: Sequence
         strengths[id(finding)] = cause.strength
         told[id(finding)] = _with(finding, cause)
     best_first = sorted(wrong, key=lambda finding: -strengths.get(id(finding), -1))
-    replaced = iter([told.get(id(finding), finding) for finding in best_first])
+    replaced = iter([told.get(id(each)) or replace(each, hint=listed(each)) for each in best_first])
     return [next(replaced) if _is_wrong_pair(finding) else finding for finding in joined]
 
 
@@ -106,12 +122,7 @@ def _joined(findings: Sequence[Finding]) -> list[Finding]:
             both.add(id(twin))
         else:
             kept.append(finding)
-    return [
-        replace(f, headline=f.headline.replace("mismatch for", "mismatch in reverse and forward mode for"))
-        if id(f) in both
-        else f
-        for f in kept
-    ]
+    return [replace(f, headline=f.headline.replace("mismatch for", _BOTH)) if id(f) in both else f for f in kept]
 
 
 def _entry_key(finding: Finding) -> tuple[Block, Block] | None:
@@ -163,8 +174,9 @@ def _explained_by(
     if finding.lone:
         return Explained(lone_entry(worst), _REGION)
     evidence = Evidence(investigation, finding.mode, output, input_, allowance)
+    evidence.entries, evidence.both_modes = finding.entries, _BOTH in finding.headline
     if not np.isfinite(worst.analytic):
-        return Explained(next(nonfinite.not_finite(evidence), ""), _CAUSE)
+        return Explained(nonfinite.not_finite(evidence), _CAUSE)
     anchors = np.array(list(dict.fromkeys(entry.input.coordinate for entry in finding.entries)), dtype=np.intp)
     evidence.along(evidence.direction)
     sample(evidence, anchors, keep=_FOR_REGIONS)
@@ -174,16 +186,11 @@ def _explained_by(
         found, cotangent = _telling(evidence)
     if not found.wrong.any():
         return None
-    fits = (factors.conjugate, factors.zero, factors.constant, factors.rounded)
-    partial = next((text for fit in fits for text in fit(evidence, found)), "")
-    cause = "" if partial else next(_causes(evidence, found, cotangent), "")
-    # what reorders everything is not of a region; a sum may lack some outputs only
-    term = cause.startswith(("as if the term", "numeric - analytic"))
-    where = regions.of_output(evidence) if term else "" if cause else regions.region(evidence, found)
-    cause = cause or partial
+    cause = _cause(evidence, found, cotangent)
+    where = _where(evidence, found, Scope.PART if cause is None else cause.scope)
     sampled = _sampled(evidence, found)
-    if cause:
-        return Explained("; ".join(filter(None, (cause, where))), _CAUSE, sampled)
+    if cause is not None:
+        return Explained("; ".join(filter(None, (cause.text, where))), _CAUSE, sampled)
     return Explained(
         f"{where or 'no usual cause fits'}; {_known(evidence, found, accused)}", _REGION if where else _KNOWN, sampled
     )
@@ -195,26 +202,54 @@ def _telling(evidence: Evidence) -> tuple[Samples, Vector]:
     return max(each, key=lambda known: int(known[0].wrong.sum()))
 
 
-def _causes(evidence: Evidence, found: Samples, cotangent: Vector) -> Iterator[str]:
+def _cause(evidence: Evidence, found: Samples, cotangent: Vector) -> Cause | None:
+    """The cause that says most of those that hold; None: none does."""
+    of_elements = next((cause for fit in _OF_ELEMENTS for cause in fit(evidence, found)), None)
+    if of_elements is None:
+        return next(_causes(evidence, found, cotangent), None)
+    if of_elements.scope is not Scope.UNWRITTEN:
+        return of_elements
+    elsewhere = chain(places.elsewhere(evidence, found, cotangent), outputs.exchanged(evidence, found))
+    return next(elsewhere, of_elements)
+
+
+def _where(evidence: Evidence, found: Samples, scope: Scope) -> str:
+    """What reorders everything is of no region; a sum may lack some outputs only, or have too many at an end."""
+    if scope is Scope.WHOLE:
+        return ""
+    return regions.of_output(evidence) if scope is Scope.TERM else regions.region(evidence, found)
+
+
+def _causes(evidence: Evidence, found: Samples, cotangent: Vector) -> Iterator[Cause]:
     """Every cause that holds, those first that say most."""
     yield from structure.reordered(evidence)
     yield from formulas.input_for_output(evidence, found, cotangent)
     yield from terms.product_rule(evidence, found, cotangent)
-    yield from structure.of_another_point(evidence)
+    yield from points.of_another_point(evidence)
     yield from structure.transposed_jacobian(evidence)
+    yield from _for_all(evidence, reach.own_only, found, cotangent)
     yield from duplicates.lost(evidence, found, cotangent)
     yield from structure.scanned(evidence)
     yield from places.elsewhere(evidence, found, cotangent)
+    yield from _for_all(evidence, outputs.own_place, found, cotangent)
+    yield from reach.along_fewer_axes(evidence, found)
     for fit in _FITS:
         yield from _for_all(evidence, fit, found, cotangent)
-    yield from structure.left_out(evidence)
+    yield from formulas.summed(evidence)
+    yield from points.left_out(evidence)
     yield from reach.along_other_axes(evidence, found)
+    yield from outputs.some_lost(evidence, found)
+    yield from outputs.by_output(evidence, found)
+    yield from outputs.exchanged(evidence, found)
+    yield from outputs.made_up(evidence, found)
 
 
-_Fit = Callable[[Evidence, Samples, np.ndarray], Iterator[str]]
+_OF_ELEMENTS = (factors.conjugate, factors.zero, factors.unmoved, factors.constant, factors.rounded)
+"""What is asked first: it is seen of each wrong element by itself."""
+_Fit = Callable[[Evidence, Samples, np.ndarray], Iterator[Cause]]
 
 
-def _without_cotangent(fit: Callable[[Evidence, Samples], Iterator[str]]) -> _Fit:
+def _without_cotangent(fit: Callable[[Evidence, Samples], Iterator[Cause]]) -> _Fit:
     return lambda evidence, found, cotangent: fit(evidence, found)
 
 
@@ -222,25 +257,28 @@ _FITS: tuple[_Fit, ...] = (
     _without_cotangent(places.counted),
     _without_cotangent(factors.by_size),
     factors.by_array,
+    factors.by_modulus,
+    formulas.along_another_axis,
     terms.of_array,
     terms.of_arrays,
-    reach.own_only,
+    _without_cotangent(factors.inverted),
     factors.near_one,
     _without_cotangent(factors.by_index),
     terms.along_axes,
     _without_cotangent(terms.same_claim),
+    formulas.of_claim,
 )
 """The order matters: what says more, or is more usual, comes first."""
 
 
-def _for_all(evidence: Evidence, fit: _Fit, found: Samples, cotangent: np.ndarray) -> Iterator[str]:
+def _for_all(evidence: Evidence, fit: _Fit, found: Samples, cotangent: np.ndarray) -> Iterator[Cause]:
     """What fits one cotangent must fit another one, which it was not made from."""
-    texts = list(fit(evidence, found, cotangent))
-    if texts and len(evidence.cotangents) > 1:
+    causes = list(fit(evidence, found, cotangent))
+    if causes and len(evidence.cotangents) > 1:
         other = next(v for v in evidence.cotangents if v is not cotangent)
         again = set(fit(evidence, samples(evidence, other), other))
-        texts = [text for text in texts if text in again]
-    yield from texts
+        causes = [cause for cause in causes if cause in again]
+    yield from causes
 
 
 def _sampled(evidence: Evidence, found: Samples) -> str:

@@ -9,6 +9,7 @@ from fractions import Fraction
 import numpy as np
 
 from gradproof.causes.arrays import base_arrays, cotangent_over, reductions, simple_functions
+from gradproof.causes.cause import Cause, Scope
 from gradproof.causes.evidence import Evidence, close
 from gradproof.causes.sampling import Samples, samples
 from gradproof.core.precision import DOUBLE
@@ -19,26 +20,57 @@ from gradproof.core.types import Flags, Vector
 
 # Elements that an array must fit, besides the one that its own factor is made from.
 _LEAST = 3
-_KNOWN = {-1.0: "the sign is wrong", 2.0: "a factor 2 too many", 0.5: "a factor 2 is missing"}
+FAMILIAR = {-1.0: "the sign is wrong", 2.0: "a factor 2 too many", 0.5: "a factor 2 is missing"}
 # Ratios so near to one that they come from a solver that stops early, or from low precision; and those that may.
 _VERY_NEAR, _NEAR = 1e-4, 5e-3
 # A correlation with something at hand is a structure, which round-off has not.
 _STRUCTURE = 0.7
 
 
-def zero(evidence: Evidence, found: Samples) -> Iterator[str]:
+def zero(evidence: Evidence, found: Samples) -> Iterator[Cause]:
     """The claim is zero where the truth is not."""
     wrong = found.take(found.wrong)
     if not len(wrong) or not (wrong.claim == 0).all():
         return
-    lost = evidence.problem.words.lost
-    if not found.right.any():
-        yield f"analytic is 0 for all of {evidence.input.label} that was sampled: {lost}"
+    lost = evidence.problem.words.lost if evidence.mode is Mode.REVERSE else f"{evidence.probe} is not used, or lost"
+    if not found.right.any() and not _is_claimed(evidence):
+        yield Cause(f"analytic is 0 for all of {evidence.input.label} that was sampled: {lost}", Scope.PART)
     else:
-        yield f"analytic is 0 on all {len(wrong)} wrong elements that were sampled: not written, or {lost}"
+        text = f"analytic is 0 on all {len(wrong)} wrong elements that were sampled: not written, or {lost}"
+        yield Cause(text, Scope.UNWRITTEN)
 
 
-def conjugate(evidence: Evidence, found: Samples) -> Iterator[str]:
+def _is_claimed(evidence: Evidence) -> bool:
+    """Whether anything but zero is claimed of any element of the input, sampled or not."""
+    if evidence.mode is not Mode.REVERSE:
+        return False
+    return any(evidence.claimed(cotangent).any() for cotangent in evidence.cotangents)
+
+
+def unmoved(evidence: Evidence, found: Samples) -> Iterator[Cause]:
+    """The claim is not zero where the element moves nothing at all, and right elsewhere."""
+    wrong = found.take(found.wrong)
+    still = [not (np.abs(evidence.column(c)) > _still(evidence, c)).any() for c in wrong.columns.tolist()]
+    if len(wrong) > 1 and all(still) and np.isfinite(wrong.claim).all():
+        text = f"analytic is not 0 on all {len(wrong)} wrong elements that were sampled, which move no output"
+        what = "the gradient" if evidence.mode is Mode.REVERSE else evidence.probe
+        yield Cause(f"{text}: perhaps a mask is not applied to {what}, or it is written to other places", Scope.PART)
+
+
+def _still(evidence: Evidence, column: int) -> Vector:
+    """What an output may move by though it does not, for a step along a coordinate."""
+    return 8.0 * evidence.stencil.noise[evidence.output.slice] / evidence.step[column]
+
+
+def inverted(evidence: Evidence, found: Samples) -> Iterator[Cause]:
+    """Of all that was sampled, the claim is zero exactly where the truth is not."""
+    lost, made_up = found.claim == 0, np.abs(found.truth) <= found.bar
+    every = len(found) > 2 and bool((found.wrong & (lost ^ made_up)).all())
+    if every and lost.any() and made_up.any():
+        yield Cause("analytic is 0 where numeric is not, and not 0 where numeric is: a condition or a mask is inverted")
+
+
+def conjugate(evidence: Evidence, found: Samples) -> Iterator[Cause]:
     """The imaginary parts have the wrong sign, and the real parts are right."""
     wrong = found.take(found.wrong)
     if evidence.input.parts != 2 or not len(wrong) or not found.right.any():
@@ -47,10 +79,10 @@ def conjugate(evidence: Evidence, found: Samples) -> Iterator[str]:
     real_is_right = not (found.wrong & ~imaginary).any() and (found.right & ~imaginary).any()
     if real_is_right and not (found.right & imaginary).any() and close(wrong.claim, -wrong.truth, wrong.bar).all():
         text = f"analytic is the conjugate of numeric, for {evidence.input.label}"
-        yield f"{text}: a conjugate is missing or one too many"
+        yield Cause(f"{text}: a conjugate is missing or one too many", Scope.PART)
 
 
-def constant(evidence: Evidence, found: Samples) -> Iterator[str]:
+def constant(evidence: Evidence, found: Samples) -> Iterator[Cause]:
     """One factor for all that is wrong."""
     wrong = found.take(found.wrong)
     if not len(wrong) or not np.isfinite(wrong.claim).all() or not wrong.truth.all():
@@ -62,14 +94,14 @@ def constant(evidence: Evidence, found: Samples) -> Iterator[str]:
         or not all(_holds(factor, samples(evidence, cotangent)) for cotangent in evidence.cotangents)
     ):
         return
-    known = any(math.isclose(factor, each, rel_tol=1e-6) for each in _KNOWN)
+    known = any(math.isclose(factor, each, rel_tol=1e-6) for each in FAMILIAR)
     tests = _tests(evidence, wrong)
     if tests > 1 or (known and evidence.input.size * evidence.output.size < 4):
         everywhere = "" if not found.right.any() else f" on all {len(wrong)} wrong elements that were sampled"
-        yield f"analytic ≈ {factor:.4g} × numeric{everywhere}: {named(factor, evidence)}"
+        yield Cause(f"analytic ≈ {factor:.4g} × numeric{everywhere}: {named(factor, evidence)}", Scope.PART)
 
 
-def rounded(evidence: Evidence, found: Samples) -> Iterator[str]:
+def rounded(evidence: Evidence, found: Samples) -> Iterator[Cause]:
     """The claim is the truth, rounded to fewer bits than the input has."""
     bits = None
     if evidence.mode is Mode.REVERSE and evidence.problem.coarsest_eps <= DOUBLE:
@@ -77,7 +109,7 @@ def rounded(evidence: Evidence, found: Samples) -> Iterator[str]:
     telling = found.take(found.telling)
     if bits is not None and close(telling.claim, telling.truth, telling.bar, 2.0**-bits).all():
         text = f"analytic is numeric rounded to {bits} bits ({FORMATS[bits]})"
-        yield f"{text}: a lower precision inside, or what is returned is of one"
+        yield Cause(f"{text}: a lower precision inside, or what is returned is of one", Scope.PART)
 
 
 def _holds(factor: float, found: Samples) -> bool:
@@ -94,7 +126,7 @@ def _tests(evidence: Evidence, wrong: Samples) -> int:
 
 def named(factor: float, evidence: Evidence) -> str:
     """What a factor is called: a sign, a number that authors forget; and a size that it is too, perhaps by chance."""
-    for value, words in _KNOWN.items():
+    for value, words in FAMILIAR.items():
         if math.isclose(factor, value, rel_tol=1e-5):
             return words
     counted = _counted(factor, _sizes(evidence))
@@ -146,17 +178,24 @@ def _counted(factor: float, sizes: dict[int, str]) -> str:
     return ""
 
 
-def by_size(evidence: Evidence, found: Samples) -> Iterator[str]:
+def by_size(evidence: Evidence, found: Samples) -> Iterator[Cause]:
     """A factor for each index of one axis, of two sizes that are mixed up."""
-    return (text for text in by_index(evidence, found) if "which are swapped" in text)
+    return (Cause(text + swapped) for text, swapped in _by_index(evidence, found) if swapped)
 
 
-def by_index(evidence: Evidence, found: Samples) -> Iterator[str]:
+def by_index(evidence: Evidence, found: Samples) -> Iterator[Cause]:
     """A factor for each index of one axis."""
+    return (Cause(text + swapped) for text, swapped in _by_index(evidence, found))
+
+
+def _by_index(evidence: Evidence, found: Samples) -> Iterator[tuple[str, str]]:
+    """The same in words, and those of two sizes that are mixed up, if they are."""
     telling = found.take(found.telling)
     if not len(telling) or not np.isfinite(telling.claim).all() or not telling.truth.all():
         return
     ratio, bar = telling.claim / telling.truth, telling.bar / np.abs(telling.truth)
+    if sum(size > 1 for size in evidence.input.shape) < 2:  # every element has a factor of its own
+        return
     for axis, index in enumerate(evidence.positions(telling.columns)):
         values, which, counts = np.unique(index, return_inverse=True, return_counts=True)
         if len(values) < 2 or (counts < 2).any() or len(ratio) - len(values) < 4:
@@ -167,7 +206,7 @@ def by_index(evidence: Evidence, found: Samples) -> Iterator[str]:
         told = ", ".join(
             f"{factor:.4g} at index {k}" for k, factor in zip(values.tolist(), typical.tolist(), strict=True)
         )
-        yield f"analytic ≈ numeric × a factor for each index of axis {axis}: {told}{_quotient(evidence, typical)}"
+        yield f"analytic ≈ numeric × a factor for each index of axis {axis}: {told}", _quotient(evidence, typical)
 
 
 def _quotient(evidence: Evidence, factors: Vector) -> str:
@@ -185,8 +224,11 @@ def _quotient(evidence: Evidence, factors: Vector) -> str:
     return ""
 
 
-def near_one(evidence: Evidence, found: Samples, cotangent: Vector) -> Iterator[str]:
-    """All ratios near one, none right: a tolerance or a low precision inside."""
+def near_one(evidence: Evidence, found: Samples, cotangent: Vector) -> Iterator[Cause]:
+    """All ratios near one, none right: a tolerance, a low precision inside, or a lost term that is as small.
+
+    Derivatives at the point do not tell these apart, so that all of them are said.
+    """
     telling = found.take(found.telling)
     if len(telling) < 6 or not telling.truth.all() or not np.isfinite(telling.claim).all():
         return
@@ -195,11 +237,15 @@ def near_one(evidence: Evidence, found: Samples, cotangent: Vector) -> Iterator[
     far = float(np.abs(off).max())
     if found.wrong[found.telling].mean() <= 0.8 or not np.ptp(off) > 0 or far > _NEAR:
         return
+    if any(abs(each.analytic - each.numeric) > _NEAR * abs(each.numeric) for each in evidence.entries):
+        return  # what is near are sums, of which some outputs are small
     if far <= _VERY_NEAR or _is_scattered(evidence, telling, off, cotangent):
         bound = _VERY_NEAR if far <= _VERY_NEAR else _NEAR
-        yield (
-            f"analytic is within {100 * bound:g}% of numeric everywhere, and nearly nowhere the same: a solver that "
-            "stops early (set rtol), or a lower precision inside"
+        of = "" if evidence.output.size == 1 else "in sums over the outputs, "
+        yield Cause(
+            f"{of}analytic is within {100 * bound:g}% of numeric wherever it was sampled, and nearly nowhere the same: "
+            "a solver that stops early (set rtol), a lower precision inside, or a small term that is missing (a "
+            "ripple, a correction)?"
         )
 
 
@@ -221,7 +267,7 @@ def _is_scattered(evidence: Evidence, telling: Samples, off: Vector, cotangent: 
     return True
 
 
-def by_array(evidence: Evidence, found: Samples, cotangent: Vector) -> Iterator[str]:
+def by_array(evidence: Evidence, found: Samples, cotangent: Vector) -> Iterator[Cause]:
     """A factor that is an array at hand, up to a number; where it is 1, an element is right."""
     wrong = found.take(found.telling)
     if len(wrong) < _LEAST + 1 or not np.isfinite(wrong.claim).all() or not (wrong.claim != 0).all():
@@ -237,10 +283,28 @@ def by_array(evidence: Evidence, found: Samples, cotangent: Vector) -> Iterator[
             ):
                 factor = _proportional(ratio, values[inside], bar, loose)
                 if factor is not None:
-                    yield f"as if {word}{_up_to(factor)}"
+                    yield Cause(f"as if {word}{_up_to(factor)}")
     over = cotangent_over(evidence, cotangent)
     if over is not None and (factor := _proportional(ratio, over[inside], bar, 1e-5)) is not None:
-        yield f"as if {evidence.problem.words.cotangent} were missing as a factor{_up_to(factor)}"
+        yield Cause(f"as if {evidence.probe} were missing as a factor{_up_to(factor)}")
+
+
+def by_modulus(evidence: Evidence, found: Samples, cotangent: Vector) -> Iterator[Cause]:
+    """A factor that is a power of the modulus of a complex input, up to a number."""
+    telling = found.take(found.telling & (found.claim != 0) & (found.truth != 0))
+    if evidence.input.parts != 2 or len(telling) < _LEAST + 1 or not np.isfinite(telling.claim).all():
+        return
+    first = evidence.input.start + (telling.columns - evidence.input.start) // 2 * 2
+    modulus = np.hypot(evidence.problem.point[first], evidence.problem.point[first + 1])
+    ratio, bar = telling.truth / telling.claim, telling.bar / np.abs(telling.claim)
+    for name, power in (("|x|", 1.0), ("|x|²", 2.0)):
+        for words, values in (
+            (f"{name} were a factor too many (it is not divided by it)", modulus**-power),
+            (f"a factor {name} were missing", modulus**power),
+        ):
+            factor = _proportional(ratio, values, bar, 1e-5)
+            if factor is not None:
+                yield Cause(f"as if {words}{_up_to(factor)}")
 
 
 def _inverse(array: Vector) -> Vector:

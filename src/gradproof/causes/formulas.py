@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from gradproof.causes.arrays import base_arrays, called, cotangent_over
+from gradproof.causes.arrays import base_arrays, called, cotangent_over, simple_functions, spread
+from gradproof.causes.cause import Cause
 from gradproof.causes.evidence import Evidence, close
 from gradproof.causes.sampling import Samples
+from gradproof.core.problem import Mode
+from gradproof.core.space import Block
 from gradproof.core.types import Vector
 
 _FORMULAS: tuple[tuple[str, Callable[[Vector], Vector]], ...] = (
@@ -25,7 +29,7 @@ _FORMULAS: tuple[tuple[str, Callable[[Vector], Vector]], ...] = (
 )
 
 
-def input_for_output(evidence: Evidence, found: Samples, cotangent: Vector) -> Iterator[str]:
+def input_for_output(evidence: Evidence, found: Samples, cotangent: Vector) -> Iterator[Cause]:
     """The truth is a formula of the output, and the claim the same one of the input; or the other way round."""
     over, arrays = cotangent_over(evidence, cotangent), dict(base_arrays(evidence))
     wrong = found.take(found.telling)
@@ -43,5 +47,83 @@ def input_for_output(evidence: Evidence, found: Samples, cotangent: Vector) -> I
             for right, other, used, meant, words in ways:
                 holds = close(wrong.truth, v * formula(right), wrong.bar, 1e-6).all()
                 if holds and close(wrong.claim, v * formula(other), wrong.bar, 1e-6).all():
-                    told = f"analytic is {text.format(used, used)} times {evidence.problem.words.cotangent}"
-                    yield f"{told}, numeric the same of {meant}: {words}"
+                    told = f"analytic is {text.format(used, used)} times {evidence.probe}"
+                    yield Cause(f"{told}, numeric the same of {meant}: {words}")
+
+
+def of_claim(evidence: Evidence, found: Samples, cotangent: Vector) -> Iterator[Cause]:
+    """What the claim is, where it is a simple function of something at hand times the cotangent, and the truth not."""
+    over, name = cotangent_over(evidence, cotangent), evidence.probe
+    telling = found.take(found.telling)
+    if over is None or len(telling) < 4 or not np.isfinite(telling.claim).all():
+        return
+    inside = telling.columns - evidence.input.start
+    if close(telling.claim, over[inside], telling.bar, 1e-6).all():
+        yield Cause(
+            f"analytic is {name} itself, as that of an identity: what else the function does with it is missing"
+        )
+    with np.errstate(all="ignore"):
+        for text, array in simple_functions(evidence):
+            values = array[inside]
+            if not np.isfinite(values).all() or np.ptp(values) <= 1e-2 * np.abs(values).max():
+                continue
+            if close(telling.claim, over[inside] * values, telling.bar, 1e-6).all():
+                told = f"analytic is {text}·{name}, and numeric is not"
+                yield Cause(f"{told}: another argument, a factor or a term belongs there")
+
+
+def summed(evidence: Evidence) -> Iterator[Cause]:
+    """What the claim is, where it is the cotangent times something at hand, summed to the shape of the input."""
+    own, output, problem = evidence.input, evidence.output, evidence.problem
+    if evidence.mode is not Mode.REVERSE or own.parts != 1 or output.parts != 1 or evidence.agrees():
+        return
+    axes = _reduced(own, output)
+    if not axes:
+        return
+    arrays = [(called(block), spread(block, problem.point[block.slice], output)) for block in evidence.others]
+    arrays.append(("the output", problem.value[output.slice]))
+    along = f"{'axis' if len(axes) == 1 else 'axes'} {' and '.join(map(str, axes))}"
+    for name, array in arrays:
+        if array is not None and all(_is_sum(evidence, v, array, axes) for v in evidence.cotangents):
+            told = f"analytic is {problem.words.cotangent}·{name}, summed over {along} of {output.label}"
+            yield Cause(
+                f"{told}, and numeric is not: another array than {name} belongs there (a normalised or a saved one?)"
+            )
+
+
+def _reduced(own: Block, output: Block) -> tuple[int, ...]:
+    """The axes of the output that an input which is laid over it has not."""
+    if own.elements is not None or output.elements is not None or own.size >= output.size:
+        return ()
+    shape = (1,) * (len(output.shape) - len(own.shape)) + own.shape
+    if len(shape) != len(output.shape) or any(
+        size not in (1, out) for size, out in zip(shape, output.shape, strict=True)
+    ):
+        return ()
+    return tuple(axis for axis, (size, out) in enumerate(zip(shape, output.shape, strict=True)) if size != out)
+
+
+def _is_sum(evidence: Evidence, cotangent: Vector, array: Vector, axes: tuple[int, ...]) -> bool:
+    with np.errstate(all="ignore"):
+        total = (cotangent * array).reshape(evidence.output.shape).sum(axis=axes).reshape(-1)
+    claim = evidence.claimed(cotangent)
+    return bool(total.any()) and bool(close(claim, total, 1e-9 * float(np.abs(claim).max())).all())
+
+
+def along_another_axis(evidence: Evidence, found: Samples, cotangent: Vector) -> Iterator[Cause]:
+    """A factor with one number for each index of an axis is laid along another axis."""
+    telling = found.take(found.telling & (found.claim != 0) & (found.truth != 0))
+    places = evidence.positions(telling.columns)
+    if len(telling) < 4 or not np.isfinite(telling.claim).all():
+        return
+    ratio, bar = telling.claim / telling.truth, telling.bar / np.abs(telling.truth)
+    for block in evidence.others:
+        if block.parts != 1 or block.elements is not None or len(block.shape) != 1:
+            continue
+        values = evidence.problem.point[block.slice]
+        for used, meant in itertools.permutations(range(len(places)), 2):
+            if not evidence.input.shape[used] == evidence.input.shape[meant] == block.size or not values.all():
+                continue
+            if close(ratio, values[places[used]] / values[places[meant]], bar, 1e-5).all():
+                told = f"analytic has {called(block)} along axis {used}, numeric along axis {meant}"
+                yield Cause(f"{told}: it is laid out wrongly")

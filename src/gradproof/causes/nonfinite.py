@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 
 from gradproof.causes.arrays import base_arrays
@@ -12,14 +10,14 @@ from gradproof.core.capabilities import FirstNonFinite
 from gradproof.core.problem import Mode
 
 
-def not_finite(evidence: Evidence) -> Iterator[str]:
+def not_finite(evidence: Evidence) -> str:
     """Which elements have a claim that is no number, what is special about them, and which operation made it."""
     if evidence.mode is not Mode.REVERSE:
-        return
+        return ""
     claim = evidence.claimed(evidence.cotangents[0])
     bad = ~np.isfinite(claim)
     if not bad.any():
-        return
+        return ""
     word = "NaN" if np.isnan(claim[bad]).any() else "infinite"
     elements = int(np.unique(np.flatnonzero(bad) // evidence.input.parts).size)
     text = f"analytic is {word} for {elements} of {evidence.input.size // evidence.input.parts} elements"
@@ -31,4 +29,4 @@ def not_finite(evidence: Evidence) -> Iterator[str]:
     cotangent = evidence.widened(evidence.cotangents[0], evidence.output, evidence.problem.outputs.size)
     first = asked.name(cotangent) if asked is not None else ""
     cause = f"it first appears in {first}" if first else "0/0, 0·inf or a root or logarithm at 0 in the derivative"
-    yield f"{text}: {cause}"
+    return f"{text}: {cause}"

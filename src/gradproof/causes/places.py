@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from gradproof.causes.cause import Cause
 from gradproof.causes.evidence import Evidence, close
 from gradproof.causes.sampling import Samples
 from gradproof.core.problem import Mode
@@ -22,17 +23,19 @@ _ADVICE = (
 _SAME = 1e-6
 
 
-def elsewhere(evidence: Evidence, found: Samples, cotangent: Vector) -> Iterator[str]:
+def elsewhere(evidence: Evidence, found: Samples, cotangent: Vector) -> Iterator[Cause]:
     """Every wrong number is claimed of another element, the same one for all cotangents, of which it is wrong."""
     wrong = found.take(found.wrong & (np.abs(found.truth) > found.bar))
     if evidence.mode is not Mode.REVERSE or len(evidence.cotangents) < 2 or not len(wrong):
         return
     places = _places(evidence, wrong.columns)
-    if places is None or len(np.unique(places)) < len(places) or _are_right(evidence, places[:_PLACES], cotangent):
+    if places is None or len(np.unique(places)) < len(places) or (places == wrong.columns).any():
+        return
+    if _are_right(evidence, places[:_PLACES], cotangent):
         return
     own, other = (evidence.problem.inputs.place(int(each[0])).element for each in (wrong.columns, places))
     text = f"what belongs to element {list(own)} of {evidence.input.label} is at {list(other)}"
-    yield f"analytic has the right numbers at other places: {text}: {_ADVICE}"
+    yield Cause(f"analytic has the right numbers at other places: {text}: {_ADVICE}")
 
 
 def _places(evidence: Evidence, columns: Indices) -> Indices | None:
@@ -58,7 +61,7 @@ def _are_right(evidence: Evidence, places: Indices, cotangent: Vector) -> bool:
     return bool(close(evidence.claimed_at(cotangent, places), evidence.truth_at(cotangent, places), 0.0, _SAME).any())
 
 
-def counted(evidence: Evidence, found: Samples) -> Iterator[str]:
+def counted(evidence: Evidence, found: Samples) -> Iterator[Cause]:
     """Every wrong number is a multiple of the truth, by whole numbers that differ: counts."""
     wrong = found.take(found.wrong)
     with np.errstate(all="ignore"):
@@ -71,4 +74,6 @@ def counted(evidence: Evidence, found: Samples) -> Iterator[str]:
     if len(counts) < 2 or (whole < 2).any() or (np.abs(ratios - whole) > slack).any():
         return
     told = f"{', '.join(map(str, counts[:-1]))} or {counts[-1]}" if len(counts) < 6 else f"{counts[0]} to {counts[-1]}"
-    yield f"analytic ≈ numeric × {told}, by the element: a count that is not divided by (a sum in place of a mean?)"
+    yield Cause(
+        f"analytic ≈ numeric × {told}, by the element: a count that is not divided by (a sum in place of a mean?)"
+    )

@@ -1,7 +1,8 @@
 """Where an input is wrong: at an end of an axis, along its border, where its values are beyond a bound.
 
-"Only" is said of what a question about all other elements together has confirmed: a direction that moves every element
-outside of the region, along which claim and truth agree.
+"Seen to be wrong only" is said of what a question about all other elements together has confirmed: a direction that
+moves every element outside of the region, along which claim and truth agree. An error that is smaller than what may be
+along this direction hides from it: of many elements, that size is said too.
 """
 
 from __future__ import annotations
@@ -27,8 +28,12 @@ _AGREES = 1.0
 _CHANCE = 1e-2
 # How often a bound is narrowed.
 _NARROWER = 3
+# Evaluations that are kept for the last question, about all that is outside.
+_LAST = 4
 # Elements inside of a region that are looked at, of many.
 _PICKED = 4
+# What is said of a region: of what is elsewhere, less was not seen.
+_ONLY, _ALL = "seen to be wrong only", "all that was seen to be wrong lies"
 # What kernels take at a time.
 _TILES = tuple(2**k for k in range(1, 11))
 
@@ -38,9 +43,40 @@ def region(evidence: Evidence, found: Samples) -> str:
     if not found.right.any() or not found.wrong.any():
         return of_output(evidence)
     for inside, told in _candidates(evidence, found):
-        if inside.any() and not inside.all() and _agrees_without(evidence, inside) and (text := told()):
-            return text
+        if inside.any() and not inside.all() and _agrees_without(evidence, inside) and (narrowed := told()):
+            return _as_seen(evidence, inside, narrowed)
     return of_output(evidence)
+
+
+@dataclass(frozen=True, slots=True)
+class _Region:
+    """A region that was narrowed, in words, and what is said of the one it was narrowed from."""
+
+    text: str
+    inside: Flags
+    wide: str
+    hides: bool = True
+    """Whether errors outside of it may hide, and that is to be said."""
+
+
+def _as_seen(evidence: Evidence, wide: Flags, narrowed: _Region) -> str:
+    """A region in words, with the size of errors that may hide elsewhere.
+
+    What was left out step by step is asked about once more, all together: many small errors may add up to one that
+    shows.
+    """
+    if evidence.is_small or not narrowed.hides:
+        return narrowed.text
+    for text, inside in ((narrowed.text, narrowed.inside), (narrowed.wide, wide)):
+        outside = _without(evidence, inside)
+        off = evidence.residual(outside)
+        if text and off is not None and off <= _AGREES:
+            return f"{text} (elsewhere, less than {evidence.hidden(outside):.1g} may hide)"
+    return ""
+
+
+def _without(evidence: Evidence, inside: Flags) -> Vector:
+    return np.where(np.repeat(inside, evidence.input.parts), 0.0, evidence.direction)
 
 
 def _is_chance(found: Samples, ways: int) -> bool:
@@ -52,12 +88,10 @@ def _is_chance(found: Samples, ways: int) -> bool:
 
 def _agrees_without(evidence: Evidence, inside: Flags) -> bool:
     """Whether claim and truth agree along all elements that are not inside."""
-    parts = np.repeat(inside, evidence.input.parts)
-    outside = np.where(parts, 0.0, evidence.direction)
     if evidence.is_small:  # every element is known by itself, if it tells anything
         wrong, right = (np.isin(evidence.elements(), each) for each in _known_elements(evidence))
         return not bool((wrong & ~inside).any()) and bool(right[~inside].any()) and not _hides(evidence, inside | right)
-    off = evidence.residual(outside)
+    off = evidence.residual(_without(evidence, inside))
     return off is not None and off <= _AGREES
 
 
@@ -78,7 +112,7 @@ def _hides(evidence: Evidence, settled: Flags) -> bool:
     return bool(np.any(truth))
 
 
-def _candidates(evidence: Evidence, found: Samples) -> Iterator[tuple[Flags, Callable[[], str]]]:
+def _candidates(evidence: Evidence, found: Samples) -> Iterator[tuple[Flags, Callable[[], _Region | None]]]:
     """Regions that hold all wrong samples and few right ones, as flags of elements; and how to narrow and tell them."""
     block, shape = evidence.input, evidence.input.shape
     elements = evidence.elements()
@@ -93,7 +127,7 @@ def _candidates(evidence: Evidence, found: Samples) -> Iterator[tuple[Flags, Cal
         for axis, size in enumerate(shape):
             border |= (everywhere[axis] == 0) | (everywhere[axis] == size - 1)
         if all(border[(found.columns[found.wrong] - block.start) // block.parts]):
-            yield border, lambda: f"wrong only along the border of {block.label}"
+            yield border, lambda: _Region(f"{_ONLY} along the border of {block.label}", border, "")
     yield from _by_value(evidence, found)
 
 
@@ -108,14 +142,15 @@ class _Axis:
 
 def _along(
     evidence: Evidence, found: Samples, axis: _Axis, bad: Indices, good: Indices
-) -> Iterator[tuple[Flags, Callable[[], str]]]:
+) -> Iterator[tuple[Flags, Callable[[], _Region | None]]]:
     """Indices of one axis from a lowest to a highest, or both ends of it."""
     index, size = axis.index, axis.size
     low, high = int(bad.min()), int(bad.max())
     if (low, high) == (0, size - 1):
         if len(bad) == 2 and size > 3 and not _is_chance(found, 1):
-            text = f"wrong only at both ends of axis {axis.number} of {evidence.input.label}: the boundary"
-            yield (index == 0) | (index == size - 1), lambda: text
+            text = f"{_ONLY} at both ends of axis {axis.number} of {evidence.input.label}: the boundary"
+            ends = (index == 0) | (index == size - 1)
+            yield ends, lambda: _Region(text, ends, "")
         return
     below = max([int(k) for k in good if k < low], default=-1)
     above = min([int(k) for k in good if k > high], default=size)
@@ -128,27 +163,38 @@ def _along(
         yield (index > below) & (index < above), lambda: _told(evidence, axis, (below, low, high, above))
 
 
-def _told(evidence: Evidence, axis: _Axis, known: tuple[int, int, int, int]) -> str:
-    """The region between two indices that are right, narrowed and in words; nothing where it is most of the axis."""
+def _told(evidence: Evidence, axis: _Axis, known: tuple[int, int, int, int]) -> _Region | None:
+    """The region between two indices that are right, narrowed and in words; None where it is most of the axis."""
     below, low, high, above = known
+    wide = _within(evidence, axis, below, above)
     below, low = _first_wrong(evidence, axis.index, below, low)
     high, above = _last_wrong(evidence, axis.index, high, above)
     size, count = axis.size, high + 1 - low
     where = f"along axis {axis.number} of {evidence.input.label}"
     if low - below > 1 or above - high > 1:  # there was no room to narrow it further
-        within = _words(below + 1, above, size).removeprefix("at ")
-        return f"all that is wrong lies within {within} {where}" if 2 * (above - below) <= size else ""
+        text, inside = _within(evidence, axis, below, above), (axis.index > below) & (axis.index < above)
+        return _Region(text, inside, wide) if text else None
+    inside = (axis.index >= low) & (axis.index <= high)
     if count == size - 1:
         which = "the last" if low == 0 else "the first"
-        return f"only index {size - 1 if low == 0 else 0} of {size} ({which}) {where} is right, of what was sampled"
+        text = f"only index {size - 1 if low == 0 else 0} of {size} ({which}) {where} was seen to be right"
+        return _Region(text, inside, "", hides=False)
     if 2 * count > size + 1:
-        return ""
+        return None
     tiles = [tile for tile in _TILES if tile < size and size % tile == count]
     if not _is_solid(evidence, axis, low, high):
-        return f"all that is wrong lies at {_words(low, high + 1, size).removeprefix('at ')} {where}, among right ones"
+        text = f"{_ALL} {_words(low, high + 1, size)} {where}, among right ones"
+        return _Region(text, inside, wide)
     tail = f": a tail left over after tiles of {tiles[-1]}?" if high == size - 1 and tiles else ""
     half = f": the {'second' if low else 'first'} half" if 2 * count == size and (low == 0 or high == size - 1) else ""
-    return f"wrong only {_words(low, high + 1, size)} {where}{tail or half}"
+    return _Region(f"{_ONLY} {_words(low, high + 1, size)} {where}{tail or half}", inside, wide)
+
+
+def _within(evidence: Evidence, axis: _Axis, below: int, above: int) -> str:
+    """The indices between two that are right; nothing where these are most of the axis."""
+    within = _words(below + 1, above, axis.size).removeprefix("at ")
+    where = f"along axis {axis.number} of {evidence.input.label}"
+    return f"{_ALL} within {within} {where}" if 2 * (above - below) <= axis.size else ""
 
 
 def _is_solid(evidence: Evidence, axis: _Axis, low: int, high: int) -> bool:
@@ -158,7 +204,7 @@ def _is_solid(evidence: Evidence, axis: _Axis, low: int, high: int) -> bool:
     inside = evidence.elements()[(axis.index > low) & (axis.index < high)]
     rng = np.random.default_rng(evidence.investigation.seed + 6)
     picked = inside[rng.permutation(len(inside))[:_PICKED]]
-    evidence.measure(picked)
+    evidence.measure(picked[: max(0, evidence.allowance.left - _LAST) // 2])
     each = [samples(evidence, cotangent) for cotangent in evidence.cotangents]
     wrong, right = (
         np.isin(picked, np.concatenate(known))
@@ -190,16 +236,20 @@ def _last_wrong(evidence: Evidence, index: Indices, high: int, above: int) -> tu
 
 
 def _off(evidence: Evidence, inside: Flags) -> float | None:
+    """By how much elements are off, all together; None where there is room for the last question only."""
+    if not evidence.is_small and evidence.allowance.left < 2 + _LAST:
+        return None
     return evidence.residual(np.where(np.repeat(inside, evidence.input.parts), evidence.direction, 0.0), quick=True)
 
 
-def _by_value(evidence: Evidence, found: Samples) -> Iterator[tuple[Flags, Callable[[], str]]]:
+def _by_value(evidence: Evidence, found: Samples) -> Iterator[tuple[Flags, Callable[[], _Region | None]]]:
     """Beyond a bound of the input, the output or another input."""
     arrays = list(base_arrays(evidence))
     few = int(found.wrong.sum()) < 2 or int(found.right.sum()) < 2
     if few or not arrays or _is_chance(found, 2 * len(arrays)):
         return
     inside = found.columns - evidence.input.start
+    arrays += [(f"|{name}|", np.abs(array)) for name, array in arrays if (array < 0).any()]
     for name, array in arrays:
         bad, good = array[inside[found.wrong]], array[inside[found.right]]
         for word, low, high, sign in (("above", good, bad, 1.0), ("below", -good, -bad, -1.0)):
@@ -210,10 +260,14 @@ def _by_value(evidence: Evidence, found: Samples) -> Iterator[tuple[Flags, Calla
                 )
 
 
-def _bounded(evidence: Evidence, name: str, word: str, values: Vector, bounds: tuple[float, float]) -> str:
+def _bounded(evidence: Evidence, name: str, word: str, values: Vector, bounds: tuple[float, float]) -> _Region:
     sign = 1.0 if word == "above" else -1.0
-    first, last = sorted(sign * bound for bound in _narrowed_bound(evidence, values, *map(float, bounds)))
-    return f"wrong only where {name} is {word} a bound between {first:.3g} and {last:.3g}"
+    narrowed = _narrowed_bound(evidence, values, *map(float, bounds))
+    text, wide = (
+        f"{_ONLY} where {name} is {word} a bound between {first:.3g} and {last:.3g}"
+        for first, last in (sorted(sign * bound for bound in each) for each in (narrowed, bounds))
+    )
+    return _Region(text, values > narrowed[0], wide)
 
 
 def _narrowed_bound(evidence: Evidence, values: Vector, low: float, high: float) -> tuple[float, float]:
@@ -244,7 +298,7 @@ def of_output(evidence: Evidence) -> str:
         outside = (index < low) | (index >= high)
         sharp = _is_sharp(evidence, known, ~outside, outside)
         if high - low < size and off(low, high) and not off(0, low) and not off(high, size) and sharp:
-            return f"wrong only {_words(low, high, size)} along axis {axis} of {block.label}"
+            return f"{_ONLY} {_words(low, high, size)} along axis {axis} of {block.label}"
     return ""
 
 

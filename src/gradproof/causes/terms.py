@@ -9,9 +9,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from gradproof.causes.arrays import base_arrays, called, cotangent_over, simple_functions
+from gradproof.causes.cause import Cause, Scope
 from gradproof.causes.evidence import Evidence, close, coefficients, solved
 from gradproof.causes.sampling import Samples
-from gradproof.core.types import Indices, Matrix, Vector
+from gradproof.core.problem import Mode
+from gradproof.core.types import Flags, Indices, Matrix, Vector
 
 # Numbers that must be left to test a fit with, after its coefficients are found.
 _LEFT = 3
@@ -19,7 +21,7 @@ _LEFT = 3
 _FIT = 1e-5
 
 
-def product_rule(evidence: Evidence, found: Samples, cotangent: Vector) -> Iterator[str]:
+def product_rule(evidence: Evidence, found: Samples, cotangent: Vector) -> Iterator[Cause]:
     """Of x·h(x), only one of the two factors was differentiated."""
     over, arrays = cotangent_over(evidence, cotangent), dict(base_arrays(evidence))
     telling = found.take(found.telling)
@@ -31,45 +33,54 @@ def product_rule(evidence: Evidence, found: Samples, cotangent: Vector) -> Itera
     if not np.isfinite(other).all() or np.ptp(other / over[inside]) < 1e-3 * np.abs(other / over[inside]).max():
         return
     if close(telling.claim, other, telling.bar).all():
-        yield (
-            f"analytic is the output / {x}, times {evidence.problem.words.cotangent}: of {x}·h({x}) only the first "
+        yield Cause(
+            f"analytic is the output / {x}, times {evidence.probe}: of {x}·h({x}) only the first "
             f"factor is differentiated, the term {x}·h'({x}) is missing"
         )
     elif close(telling.truth - telling.claim, other, telling.bar).all():
-        yield f"the term h({x}) = output / {x} of the derivative of {x}·h({x}) is missing"
+        yield Cause(f"the term h({x}) = output / {x} of the derivative of {x}·h({x}) is missing")
 
 
-def of_array(evidence: Evidence, found: Samples, cotangent: Vector) -> Iterator[str]:
+def of_array(evidence: Evidence, found: Samples, cotangent: Vector) -> Iterator[Cause]:
     """A term that is an array at hand, up to a number."""
-    telling = found.take(found.telling)
-    if len(telling) < _LEFT + 1 or not np.isfinite(telling.claim).all():
+    if int(found.telling.sum()) < _LEFT + 1 or not np.isfinite(found.claim).all():
         return
-    missing, inside = telling.truth - telling.claim, telling.columns - evidence.input.start
+    missing, inside = found.truth - found.claim, found.columns - evidence.input.start
     one = float(cotangent[0]) if evidence.output.size == 1 else 1.0
-    over, name = cotangent_over(evidence, cotangent), evidence.problem.words.cotangent
-    size = float(np.abs(missing).max())
-    bar = telling.bar + _FIT * size
+    over, name = cotangent_over(evidence, cotangent), evidence.probe
+    bar = found.bar + _FIT * float(np.abs(missing).max())
 
-    def fits(array: Vector) -> float | None:
-        if not np.isfinite(array).all() or not array.any():
+    def fits(array: Vector) -> tuple[float, str] | None:
+        """The factor of an array, and of what it is said."""
+        used, lacks = array[found.telling], missing[found.telling]
+        if not np.isfinite(used).all() or not used.any():
             return None
-        factor = float(missing @ array / (array @ array))
-        return factor if factor and (np.abs(missing - factor * array) <= bar).all() else None
+        factor = float(lacks @ used / (used @ used))
+        with np.errstate(invalid="ignore"):
+            holds = np.abs(missing - factor * array) <= bar
+        return (factor, _of_whom(found, holds)) if factor and holds[found.telling].all() else None
 
-    if evidence.output.size == 1 and (factor := fits(np.ones(len(inside)))) is not None:
-        yield f"analytic ≈ numeric {-factor / cotangent[0]:+.4g} everywhere: a constant is added or missing"
-    if over is not None and (factor := fits(over[inside])) is not None:
-        yield f"as if the term {_times(factor)}{name} were missing"
+    if evidence.output.size == 1 and (fit := fits(np.ones(len(inside)))) is not None:
+        where = fit[1] or " at all elements that were sampled"
+        yield Cause(f"analytic ≈ numeric {-fit[0] / cotangent[0]:+.4g}{where}: a constant is added or missing")
+    if over is not None and (fit := fits(over[inside])) is not None:
+        yield _missing(f"{_times(fit[0])}{name}", fit[1])
     for text, array in simple_functions(evidence):
-        if np.ptp(array[inside]) <= 1e-2 * np.abs(array[inside]).max():
+        values = array[inside]
+        if np.ptp(values[found.telling]) <= 1e-2 * np.abs(values[found.telling]).max():
             continue
-        if (factor := fits(array[inside])) is not None:
-            yield f"as if the term {_times(factor / one)}{text} were missing"
-        if over is not None and (factor := fits(array[inside] * over[inside])) is not None:
-            yield f"as if the term {_times(factor)}{text}·{name} were missing"
+        if (fit := fits(values)) is not None:
+            yield _missing(f"{_times(fit[0] / one)}{text}", fit[1])
+        if over is not None and (fit := fits(values * over[inside])) is not None:
+            yield _missing(f"{_times(fit[0])}{text}·{name}", fit[1])
 
 
-def of_arrays(evidence: Evidence, found: Samples, cotangent: Vector) -> Iterator[str]:
+def _of_whom(found: Samples, holds: Flags) -> str:
+    """Nothing where something holds for all that was sampled, also where claim and truth are 0; else for how many."""
+    return "" if holds.all() else f" at {int(holds.sum())} of {len(found)} sampled elements"
+
+
+def of_arrays(evidence: Evidence, found: Samples, cotangent: Vector) -> Iterator[Cause]:
     """A term that is a sum of multiples of inputs and the output, as those of squares have."""
     telling = found.take(found.telling)
     arrays, inside = list(base_arrays(evidence)), telling.columns - evidence.input.start
@@ -77,6 +88,7 @@ def of_arrays(evidence: Evidence, found: Samples, cotangent: Vector) -> Iterator
         return
     missing = telling.truth - telling.claim
     bar = telling.bar + _FIT * float(np.abs(missing).max(initial=0.0))
+    everywhere = found.columns - evidence.input.start
     for over, name in _weights(evidence, cotangent):
         design = np.stack([array[inside] * over[inside] for _, array in arrays], axis=1)
         factors, rank = coefficients(design, missing)
@@ -86,13 +98,17 @@ def of_arrays(evidence: Evidence, found: Samples, cotangent: Vector) -> Iterator
         parts = [(float(f"{f:.4g}"), text) for f, (text, _) in zip(factors.tolist(), arrays, strict=True)]
         told = [f"{_times(factor)}{text}" for factor, text in parts if abs(factor) > least]
         if len(told) > 1:
-            yield f"as if the term ({' + '.join(told).replace('+ -', '- ')}){name} were missing"
+            every = np.stack([array[everywhere] * over[everywhere] for _, array in arrays], axis=1) @ factors
+            holds = np.abs(found.truth - found.claim - every) <= found.bar + float(bar.max())
+            yield _missing(f"({' + '.join(told).replace('+ -', '- ')}){name}", _of_whom(found, holds))
 
 
 def _weights(evidence: Evidence, cotangent: Vector) -> Iterator[tuple[Vector, str]]:
     """The cotangent over the input, where it fits, also where an axis of the input was reduced; and what to call it."""
-    own, output, name = evidence.input, evidence.output, f"·{evidence.problem.words.cotangent}"
+    own, output, name = evidence.input, evidence.output, f"·{evidence.probe}"
     if output.elements is not None or output.parts != 1:
+        return
+    if evidence.mode is not Mode.REVERSE and own.size != output.size:  # a jvp sums this up
         return
     shapes = [(*own.shape[:axis], 1, *own.shape[axis + 1 :]) for axis in range(len(own.shape))]
     for shape in (own.shape, *shapes):
@@ -107,7 +123,7 @@ def _times(factor: float) -> str:
     return "" if abs(factor - 1.0) < 1e-4 else "-" if abs(factor + 1.0) < 1e-4 else f"{factor:.4g}·"
 
 
-def along_axes(evidence: Evidence, found: Samples, cotangent: Vector) -> Iterator[str]:
+def along_axes(evidence: Evidence, found: Samples, cotangent: Vector) -> Iterator[Cause]:
     """A term that is an array at hand times something that is the same along axes: a sum or a mean over these."""
     telling = found.take(found.telling)
     places = evidence.positions(telling.columns)
@@ -123,14 +139,35 @@ def along_axes(evidence: Evidence, found: Samples, cotangent: Vector) -> Iterato
     for name, array in factors:
         if array.any() and spoiled[array != 0].all():
             fits = (axes for axes in _sets(len(places)) if lines.fit((axes, array)) and not truth.fit((axes, array)))
-            yield from (_same_along(name, axes, lines) for axes in fits)
+            for axes in fits:
+                if _holds_on_a_line(evidence, telling, cotangent, axes, name):
+                    yield _same_along(name, axes, lines)
     if spoiled.all():
         yield from _of_two_terms(evidence, (lines, truth), inside, factors)
 
 
+def _holds_on_a_line(evidence: Evidence, telling: Samples, cotangent: Vector, axes: tuple[int, ...], name: str) -> bool:
+    """Whether all elements of one line along the axes, sampled or not, lack the same times the array, in their sum."""
+    array = dict(base_arrays(evidence)).get(name, np.ones(evidence.input.size))
+    largest = int(np.argmax(np.where(telling.wrong, np.abs(telling.truth - telling.claim), 0.0)))
+    inside = telling.columns - evidence.input.start
+    everywhere = evidence.positions(evidence.elements())
+    on_line = np.ones(len(everywhere[0]), dtype=np.bool_)
+    for axis, index in enumerate(everywhere):
+        if axis not in axes:
+            on_line &= index == evidence.positions(telling.columns)[axis][largest]
+    direction = np.where(on_line, evidence.direction, 0.0) if len(axes) < len(everywhere) else evidence.direction
+    seen = evidence.missing(cotangent, direction) if evidence.input.parts == 1 and array[inside[largest]] else None
+    if seen is None:
+        return False
+    each = (telling.truth - telling.claim)[largest] / array[inside[largest]] * array * direction
+    slack = seen[1] + 1e-4 * float(np.linalg.norm(each)) + telling.bar[largest] * float(np.abs(direction).sum())
+    return abs(seen[0] - float(each.sum())) <= slack
+
+
 def _of_two_terms(
     evidence: Evidence, known: tuple[_Lines, _Lines], inside: Indices, factors: Sequence[tuple[str, Vector]]
-) -> Iterator[str]:
+) -> Iterator[Cause]:
     """The same of the sum of two, where one of them is not enough."""
     lines, truth = known
     places = lines.places
@@ -140,15 +177,16 @@ def _of_two_terms(
         one, two = (axes, np.ones(len(x))), (axes, x)
         if lines.fit(one, two) and not lines.fit(one) and not lines.fit(two) and not truth.fit(one, two):
             term = f"({own} - its mean)·(a sum or a mean along {_named(axes)})"
-            yield f"as if the term {term} were missing: numeric - analytic is a·{own} + b there"
+            yield _missing(term, f": numeric - analytic is a·{own} + b there")
     for name, array in factors:
         for first, second in itertools.combinations(range(len(places)), 2):
             one, two = ((first,), array), ((second,), array)
             if lines.fit(one, two) and not lines.fit(one) and not lines.fit(two) and not truth.fit(one, two):
                 term = f"{name}·(a sum)" if name else "a sum"
-                yield (
+                yield Cause(
                     f"numeric - analytic is {term} along axis {first} and one along axis {second}: a reduction over "
-                    f"the wrong one of axes {first} and {second}"
+                    f"the wrong one of axes {first} and {second}",
+                    Scope.TERM,
                 )
 
 
@@ -195,18 +233,23 @@ def _fits(design: Matrix, missing: Vector, bar: Vector) -> bool:
     return bool((np.abs(missing - given) <= bar + _FIT * size).all())
 
 
-def _same_along(name: str, axes: tuple[int, ...], lines: _Lines) -> str:
+def _missing(term: str, told: str = "") -> Cause:
+    return Cause(f"as if the term {term} were missing{told}", Scope.TERM)
+
+
+def _same_along(name: str, axes: tuple[int, ...], lines: _Lines) -> Cause:
     along = "all axes" if len(axes) == len(lines.places) > 1 else _named(axes)
-    if not name:
-        return f"numeric - analytic is the same all along {along}: as if a mean or a sum over it were missing"
-    return f"as if the term {name}·(a mean or a sum along {along}) were missing"
+    if name:
+        return _missing(f"{name}·(a mean or a sum along {along})")
+    text = f"numeric - analytic is the same all along {along}: as if a mean or a sum over it were missing"
+    return Cause(text, Scope.TERM)
 
 
 def _named(axes: tuple[int, ...]) -> str:
     return f"axis {axes[0]}" if len(axes) == 1 else f"axes {' and '.join(map(str, axes))}"
 
 
-def same_claim(evidence: Evidence, found: Samples) -> Iterator[str]:
+def same_claim(evidence: Evidence, found: Samples) -> Iterator[Cause]:
     """The claim is the same all along an axis, and the truth is not."""
     telling = found.take(found.telling)
     places = evidence.positions(telling.columns)
@@ -218,5 +261,5 @@ def same_claim(evidence: Evidence, found: Samples) -> Iterator[str]:
     for axes in _sets(len(places)):
         design = _groups(places, axes, ones)
         if _fits(design, telling.claim, telling.bar) and not _fits(design, telling.truth, telling.bar):
-            yield f"analytic is the same all along {_named(axes)}, numeric is not: summed or averaged over it"
+            yield Cause(f"analytic is the same all along {_named(axes)}, numeric is not: summed or averaged over it?")
             return
