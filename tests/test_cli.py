@@ -20,6 +20,7 @@ from typer.testing import CliRunner
 import gradproof
 from gradproof import Finding, Report, Status
 from gradproof.cli import app
+from gradproof.names import option_form
 from gradproof.render import html
 from gradproof.render.json import load_run
 from gradproof.targets import TargetError, find_cases
@@ -344,6 +345,23 @@ def raising(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
+def test_an_exception_in_the_function_names_its_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "bad_cases.py"
+    lines = ["import torch", "", "def bad(x):", "    raise ValueError('inside')", ""]
+    path.write_text("\n".join([*lines, "case_bad = bad, torch.ones(2, requires_grad=True)"]), encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    done = run("check", path)
+    assert done.exit_code == 1, done.output
+    assert f"raised at line 4 of {path}, in bad" in "".join(done.stdout.split("\n"))
+
+
+@pytest.mark.parametrize("option", ["--evaluations", "--seconds"])
+def test_a_message_names_the_option_of_the_command_line(raising: Path, option: str) -> None:
+    done = run("check", f"{raising}:case_first", option, "1" if option == "--evaluations" else "1e-9")
+    assert done.exit_code == 3, done.output
+    assert f"raise {option}, or check fewer inputs" in done.stdout
+
+
 @pytest.mark.parametrize("jobs", [(), ("--jobs", "2")])
 def test_a_case_that_raises_has_a_traceback_and_a_code_and_the_others_run(raising: Path, jobs: tuple[str, ...]) -> None:
     done = run("check", raising, *jobs)
@@ -529,6 +547,12 @@ def test_an_audit_names_the_operation_and_exits_with_its_verdict(audits: Path) -
     shown = run("show", "audit.json")
     assert (shown.exit_code, shown.stdout) == (1, done.stdout.replace("HTML report: audit.html\n", ""))
     assert run("audit", "some_audits.py:case_right", "--deep").exit_code == 0
+
+
+def test_words_of_the_command_line_stay_there(audits: Path) -> None:
+    assert run("audit", "some_audits.py:case_right", "--seconds", "60").exit_code == 0
+    assert run("check", "some_audits.py:case_right", "--seconds", "60").exit_code == 0
+    assert option_form.get().format("seconds") == "seconds="
 
 
 def test_several_audits_are_printed_and_the_worst_decides(audits: Path) -> None:

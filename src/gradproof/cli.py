@@ -17,7 +17,7 @@ from typing import Annotated, Any, get_args
 import typer
 
 from gradproof import __version__
-from gradproof.names import StrategyName
+from gradproof.names import StrategyName, options_written
 from gradproof.render.audit import show as show_audit
 from gradproof.render.audit_json import is_audit, load_audit
 from gradproof.render.html import require_html, write_html
@@ -154,7 +154,7 @@ def suite_command(
     _require_writable(html)
     _require_folder(results, "--results")
     journal = Journal(results)
-    options = {"strategy": strategy, "order": order, "seed": seed, "budget": seconds}
+    options = {"strategy": strategy, "order": order, "seed": seed, "seconds": seconds}
     try:
         before = None if baseline is None else Journal(baseline).rows()
         done = journal.rows() if resume else {}
@@ -215,7 +215,8 @@ def audit_command(
             crashes.append(case)
             continue
         try:
-            report = audit(case.func, case.inputs, case.kwargs, deep=deep, budget=seconds, seed=seed)
+            with options_written("--seconds"):  # which an audit calls budget=
+                report = audit(case.func, case.inputs, case.kwargs, deep=deep, budget=seconds, seed=seed)
         except (TypeError, ValueError) as error:
             _refuse(f"{case.name}: {error}")
         except SystemExit as error:  # as any other exception of a case

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Literal
 
 StrategyName = Literal["auto", "probes", "entries"]
@@ -26,3 +29,23 @@ PropertyName = Literal[
     "compare",
 ]
 """The names of `gradproof.properties.PROPERTIES`; a test compares them."""
+
+option_form: ContextVar[str] = ContextVar("option_form", default="{}=")
+"""How the door that is used writes an option that bounds the work: messages name it so."""
+
+
+@contextmanager
+def options_written(form: str) -> Generator[None]:
+    """Within this, `option_form` is that of another door.
+
+    >>> with options_written("--{}"):
+    ...     option_form.get().format("seconds")
+    '--seconds'
+    >>> option_form.get().format("seconds")
+    'seconds='
+    """
+    before = option_form.set(form)
+    try:
+        yield
+    finally:
+        option_form.reset(before)

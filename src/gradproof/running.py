@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from gradproof.api import check
+from gradproof.names import options_written
 from gradproof.render.json import dump_run, load_run
 from gradproof.results.repeat import command_line
 from gradproof.results.report import Report
@@ -69,7 +70,8 @@ def _here(cases: Sequence[Case | Crash], options: Mapping[str, Any]) -> Iterator
 def result_of(case: Case, options: Mapping[str, Any]) -> Result:
     """Check one case; what it says of its own goes before the options of all."""
     try:
-        return Checked(case.name, check(case.func, case.inputs, case.kwargs, **{**options, **case.options}))
+        with options_written("--{}"):
+            return Checked(case.name, check(case.func, case.inputs, case.kwargs, **{**options, **case.options}))
     except (TypeError, ValueError) as error:
         if _is_ours(error):  # check refuses a call that it cannot make sense of
             return Refusal(case.name, str(error))
