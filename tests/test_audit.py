@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 import torch.utils.checkpoint
+from functions import custom
 from torch import nn
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
@@ -335,6 +335,18 @@ def test_a_mask_of_infinities_is_no_origin() -> None:
     assert report.origins == ()
 
 
+@pytest.mark.parametrize("factor", [1.0, 1.5])
+def test_a_mask_of_infinities_is_right_alone(factor: float) -> None:
+    """And what is not masked is looked at all the same."""
+    mask = torch.triu(torch.ones(4, 4, dtype=torch.bool), 1)
+    masking = custom(lambda x: x.masked_fill(mask, -torch.inf), lambda s, g: factor * g.masked_fill(mask, 0))
+    x = point(4, 4)
+    right = audit(lambda x: x.masked_fill(mask, -torch.inf).softmax(-1), x, deep=True)
+    assert [each.status for each in right.operations] == [Status.RIGHT, Status.RIGHT], str(right)
+    by_hand = audit(lambda x: masking(x).softmax(-1), x)
+    assert by_hand.verdict is (Verdict.PASS if factor == 1 else Verdict.FAIL), str(by_hand)
+
+
 def test_an_overflow_that_is_masked_is_no_origin_but_its_gradient_is() -> None:
     x = torch.tensor([1.0, 1e4], dtype=torch.float64, requires_grad=True)
 
@@ -427,18 +439,18 @@ def test_a_call_that_makes_no_sense_is_refused(model: Any, options: dict[str, An
         audit(model, point(2), **options)
 
 
-def test_an_encoder_is_audited_in_the_time_of_sixty_runs_and_three_seconds() -> None:
+def test_an_encoder_is_run_a_few_dozen_times_in_all() -> None:
     torch.manual_seed(0)
     model = nn.TransformerEncoder(nn.TransformerEncoderLayer(64, 4, 128, batch_first=True), 4)
-    x = torch.randn(4, 16, 64, requires_grad=True)
+    x, runs = torch.randn(4, 16, 64, requires_grad=True), 0
 
-    def seconds(run: Callable[[], Any]) -> float:
-        started = time.process_time()
-        run()
-        return time.process_time() - started
+    def count(*_: Any) -> None:
+        nonlocal runs
+        runs += 1
 
-    once = min(seconds(lambda: model(x).sum().backward()) for _ in range(5))
-    assert seconds(lambda: audit(model, x, deep=True)) <= 60 * once + 3
+    model.register_forward_pre_hook(count)
+    assert audit(model, x, deep=True).ok
+    assert 1 < runs <= 60
 
 
 def test_inputs_are_numbered_among_the_tensors_whatever_stands_before_them() -> None:
