@@ -56,12 +56,19 @@ class Shown:
     blocks: tuple[Block, ...]
     forms: tuple[tuple[int, Form, Form], ...] = ()
     aliases: tuple[tuple[int, str], ...] = ()
+    kept: tuple[int, ...] = ()
 
     def misshapen(self) -> list[Misshapen]:
         return [Misshapen(self.blocks[i], want, got) for i, want, got in self.forms]
 
     def aliased(self) -> list[tuple[Block, str]]:
         return [(self.blocks[i], what) for i, what in self.aliases]
+
+    def share_memory(self, later: Any) -> bool:
+        return bool(self.kept)
+
+    def overwritten(self) -> list[Block]:
+        return [self.blocks[i] for i in self.kept]
 
     def overwritten_cotangents(self) -> list[str]:
         return []
@@ -83,6 +90,7 @@ def array_problem(
     layouts: Sequence[MemoryLayout] = (),
     overwritten: Sequence[str] = (),
     aliased: Sequence[tuple[int, str]] = (),
+    reused: Sequence[int] = (),
     pairs: Any = None,
     connected: bool = True,
     capabilities: dict[type, Any] | None = None,
@@ -90,9 +98,9 @@ def array_problem(
     """F, and what claims to be its derivative: a matrix, or functions that answer as they like.
 
     `vjp` and `jvp` default to the matrix `jacobian`; `misshapen` lists the numbers of the blocks whose gradients and
-    tangents have another form than they should; `overwritten` and `aliased` say what the function wrote to and whose
-    memory gradients share; `vjp_in` may return a gradient, or a gradient and what it overwrote. `capabilities` are
-    offered besides.
+    tangents have another form than they should; `overwritten`, `aliased` and `reused` say what the function wrote to,
+    whose memory gradients share, and which are written to again; `vjp_in` may return a gradient, or a gradient and what
+    it overwrote. `capabilities` are offered besides.
     """
     at = np.atleast_1d(np.asarray(point, dtype=np.float64))
 
@@ -133,7 +141,7 @@ def array_problem(
         MemoryLayouts: MemoryLayouts(frozenset(layouts), lambda v, layout: arranged(v, layout).gradient),
         MemoryWatch: MemoryWatch(arranged, tuple(overwritten)),
         Inspection: Inspection(
-            lambda v: Shown(pulled(v), sources.blocks, forms, aliases),
+            lambda v: Shown(pulled(v), sources.blocks, forms, aliases, tuple(reused)),
             lambda u: Shown(pushed(u), targets.blocks, forms),
         ),
         **(capabilities or {}),

@@ -8,6 +8,8 @@ from typing import Any
 
 import torch
 
+from gradproof import Verdict, check
+
 Tensors = tuple[torch.Tensor, ...]
 
 
@@ -57,6 +59,20 @@ def batchable(forward: Callable[..., Any], backward: Callable[..., Any]) -> Call
             return backward(ctx.saved_tensors, *cotangents)
 
     return Batchable.apply
+
+
+def of_one(
+    forward: Callable[[torch.Tensor], torch.Tensor], rule: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+) -> Callable[..., Any]:
+    """A function of one tensor, with a gradient by rule(x, g)."""
+    return custom(forward, lambda s, g: rule(s[0], g))
+
+
+def first_hint(function: Callable[..., Any], inputs: Any, **options: Any) -> str:
+    """The cause that is named first of a function with a wrong derivative."""
+    report = check(function, inputs, **options)
+    assert report.verdict is Verdict.FAIL
+    return report.findings[0].hint
 
 
 def numbers(*shape: int, dtype: torch.dtype = torch.float64, seed: int = 0) -> torch.Tensor:

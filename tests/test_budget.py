@@ -92,7 +92,7 @@ def test_a_budget_that_is_not_positive_is_refused(budget: Any) -> None:
         check(torch.sin, numbers(3), budget=budget)
 
 
-@pytest.mark.parametrize("budget", [2, 3, 7, 1e-9, 0])
+@pytest.mark.parametrize("budget", [2, 3, 5, 1e-9, 0])
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
 def test_everything_is_put_back(dtype: torch.dtype, budget: float) -> None:
     x = numbers(5, dtype=dtype)

@@ -254,3 +254,18 @@ def test_zero_between_wide_steps_is_a_warning_and_behind_a_cast_an_error(fast: b
         lost = gradcheck(lambda x: x.detach().float().double() + 0 * x, (x,), fast_mode=fast, raise_exception=False)
     assert not lost
     assert not torch.autograd.gradcheck(lambda x: x.detach().float().double() + 0 * x, (x,), raise_exception=False)
+
+
+@pytest.mark.parametrize("seed", [3, 25, 57])
+def test_a_small_output_whose_terms_cancel_is_no_reason_to_compare_entries(seed: int) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    shares, x = (18 * torch.rand(5, 10, 5, dtype=torch.float64, generator=generator) - 9 for _ in range(2))
+    shares, calls = shares.softmax(-1), 0
+
+    def softmax_backward(x: torch.Tensor) -> torch.Tensor:
+        nonlocal calls
+        calls += 1
+        return shares * (x - (x * shares).sum(-1, keepdim=True))
+
+    assert gradcheck(softmax_backward, (x.requires_grad_(),), fast_mode=True)
+    assert calls <= 30  # and not 100

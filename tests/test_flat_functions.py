@@ -95,3 +95,12 @@ def test_zeros_beside_round_off_hide_nothing() -> None:
     assert (
         gradproof.check(lambda x, y: torch.nn.functional.cosine_similarity(x, y, dim=0), (x, y)).verdict is Verdict.PASS
     )
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_round_off_that_is_claimed_of_a_flat_function_is_no_claim(seed: int) -> None:
+    """Two points are always correlated by one, or minus one: all that moves is round-off."""
+    x = torch.randn(3, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(seed)).requires_grad_()
+    assert gradproof.check(torch.corrcoef, x, seed=seed).verdict is Verdict.PASS
+    lost = gradproof.check(lambda x: torch.corrcoef(x) + 1e-8 * (x.sum() - x.sum().detach()), x, seed=seed)
+    assert lost.verdict is Verdict.FAIL

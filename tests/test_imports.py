@@ -124,13 +124,13 @@ ALLOWED = {
     "regimes.py": {"core", "results", "backends", "engine", "api"},
     "operations.py": {"core", "results", "backends", "render", "api", "dispatch"},
     "blame.py": {"core", "results", "backends"},
-    "audits.py": {"core", "results", "backends", "render", "engine", "api", "dispatch", "operations", "blame"},
+    "audits.py": {"names", "core", "results", "backends", "render", "engine", "api", "dispatch", "operations", "blame"},
     "torch.py": {"core", "results", "properties", "backends", "engine", "names", "audits", "regimes"},
     "jax.py": {"core", "results", "properties", "backends", "engine"},
     "sweeps.py": {"core", "results", "backends", "engine", "api", "torch"},
     "shrinking": {"core", "results", "properties", "backends", "engine", "api", "shrinking"},
     "targets.py": {"results"},
-    "running.py": {"results", "render", "api", "shrinking", "targets"},
+    "running.py": {"names", "results", "render", "api", "shrinking", "targets"},
     "collecting.py": {"targets"},
     "suites.py": {"results", "collecting", "running", "targets"},
     "scipy.py": {"core", "results", "backends", "api"},
@@ -251,3 +251,11 @@ def test_the_tests_of_the_core_import_no_framework() -> None:
         names = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
         names |= {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
         assert not {name.partition(".")[0] for name in names} & FRAMEWORKS, path.name
+
+
+@pytest.mark.parametrize("room", ["core", "causes"])
+def test_the_page_about_the_architecture_names_every_module_of(room: str) -> None:
+    page = (Path(__file__).parents[1] / "docs" / "architecture.md").read_text(encoding="utf-8")
+    modules = {path.name for path in (SOURCE / room).glob("*.py")} - {"__init__.py"}
+    named = set(re.findall(r"\b(\w+\.py)\b", page))
+    assert sorted(modules - named) == []

@@ -228,3 +228,51 @@ def test_eight_bits_inside_cost_a_bounded_number_of_evaluations():
         return x.to(torch.float8_e4m3fn).to(x.dtype).sin()
 
     assert gradproof.check(eighth, numbers(60)).cost.evaluations < 10_000
+
+
+def product(x, w):
+    return (x.bfloat16() @ w.bfloat16()).to(x.dtype)
+
+
+INSIDE = {
+    "product": product,
+    "in half": lambda x, w: (x.half() @ w.half()).to(x.dtype),
+    "softmax": lambda x, w: torch.softmax(x.bfloat16() @ w.bfloat16(), -1).to(x.dtype),
+    "tanh": lambda x, w: torch.tanh(product(x, w)),
+}
+# Seeds that used to fail: an entry stands still over long steps too, sums cancel, small numbers vanish.
+HARD = [
+    ("product", (4, 64, 3), 39, torch.float64),
+    ("in half", (3, 4, 5), 1, torch.float32),
+    ("in half", (10, 16, 8), 4, torch.float32),
+    ("softmax", (10, 16, 8), 6, torch.float64),
+    ("softmax", (4, 64, 3), 3, torch.float64),
+    ("softmax", (4, 64, 3), 14, torch.float32),
+    ("tanh", (10, 16, 8), 6, torch.float64),
+    ("tanh", (4, 64, 3), 16, torch.float64),
+    ("tanh", (3, 4, 5), 17, torch.float32),
+]
+
+
+@pytest.mark.parametrize(("name", "sizes", "seed", "dtype"), HARD)
+def test_products_in_half_precision_inside(name, sizes, seed, dtype):
+    rows, inner, columns = sizes
+    x, w = numbers(rows, inner, dtype=dtype, seed=seed), numbers(inner, columns, dtype=dtype, seed=seed + 1000)
+    assert gradproof.check(INSIDE[name], (x, w), seed=seed).verdict is Verdict.PASS
+    spoiled = gradproof.check(lambda x, w: INSIDE[name](Spoil.apply(x), w), (x, w), seed=seed)
+    assert spoiled.verdict is Verdict.FAIL
+    if dtype is torch.float64:  # torch warns of others
+        assert gradcheck(INSIDE[name], (x, w))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_an_autocast_around_the_check_casts_what_was_moved(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Within one autocast torch keeps what it has cast, though the parameter is another one by now."""
+    monkeypatch.setattr(torch.backends.mkldnn, "enabled", False)
+    torch.manual_seed(seed)
+    right, x = torch.nn.Linear(5, 3), torch.randn(4, 5, requires_grad=True)
+    with torch.autocast("cpu", torch.bfloat16):
+        report = gradproof.check(right, x)
+        wrong = gradproof.check(lambda x: right(Spoil.apply(Spoil.apply(Spoil.apply(x)))), x)
+    assert report.verdict is Verdict.PASS, str(report)
+    assert wrong.verdict is Verdict.FAIL

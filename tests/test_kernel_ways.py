@@ -204,6 +204,48 @@ def test_room_to_work_in_is_no_mutation() -> None:
     assert check(Working.apply, numbers(3, 4)).ok
 
 
+def reusing(factor: float = 1.0, *, copies: bool = False) -> Any:
+    """sin, with one buffer for the gradients of all calls."""
+    buffers: dict[tuple[torch.Size, torch.dtype], torch.Tensor] = {}
+
+    def backward(saved: Any, g: torch.Tensor) -> torch.Tensor:
+        buffer = buffers.setdefault((g.shape, g.dtype), torch.empty_like(g))
+        torch.mul(g, factor * saved[0].cos(), out=buffer)
+        return buffer.clone() if copies else buffer
+
+    return custom(torch.sin, backward)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize("strategy", ["probes", "entries"])
+def test_a_buffer_that_the_next_backward_writes_to_again(strategy: str, dtype: torch.dtype) -> None:
+    """A Jacobian of its rows, as `torch.autograd.grad` returns them, is the last row in all of them."""
+    x = numbers(3, 4, dtype=dtype)
+    (finding,) = check(reusing(), x, strategy=strategy).findings
+    assert (finding.property, finding.kind, finding.input) == ("aliasing", "reused", 0)
+    assert check(reusing(), x, strategy=strategy, allow="aliasing").ok
+    assert check(reusing(copies=True), x, strategy=strategy).ok
+    assert "jacobian" in found(check(reusing(1.5), x, strategy=strategy))
+
+
+def test_a_gradient_that_was_made_in_forward_may_be_returned_as_it_is() -> None:
+    """So do fused losses where the cotangent is 1: nobody writes to it."""
+
+    class Loss(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+            ctx.save_for_backward(2 * x)
+            return (x * x).sum()
+
+        @staticmethod
+        def backward(ctx: Any, cotangent: torch.Tensor) -> torch.Tensor:
+            (gradient,) = ctx.saved_tensors
+            return gradient if cotangent == 1 else gradient * cotangent
+
+    for dtype in (torch.float64, torch.float32):
+        assert check(Loss.apply, numbers(3, 4, dtype=dtype)).ok
+
+
 def test_calls_for_new_graphs_are_counted_and_bounded() -> None:
     calls = 0
 
@@ -302,6 +344,33 @@ def test_precision_inside_can_be_said() -> None:
     assert found(compare(wrong, torch.matmul, (a, b), precision="tfloat32")) == ["compare"]
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
+@pytest.mark.parametrize("shape", [(4, 5), (16, 33)])
+def test_a_common_factor_is_no_round_off(shape: tuple[int, ...], dtype: torch.dtype) -> None:
+    """Each number may be off by more than that."""
+    factor = 1.0 + 6 * torch.finfo(dtype).eps
+    x = numbers(*shape, dtype=dtype)
+    right = custom(lambda x: x.float().sin().to(dtype), lambda s, g: (g * s[0].float().cos()).to(dtype))
+    wrong = custom(
+        lambda x: x.float().sin().to(dtype), lambda s, g: (factor * g.float() * s[0].float().cos()).to(dtype)
+    )
+    assert compare(right, torch.sin, x).ok
+    (finding,) = compare(wrong, torch.sin, x).findings
+    assert (finding.property, finding.kind, finding.input) == ("compare", "factor", 0)
+    assert f"is {factor:.3g}"[:6] in finding.headline
+    assert compare(wrong, torch.sin, x, rtol=0.2, atol=1e-2).ok
+
+
+def test_a_precision_inside_that_was_not_said_is_asked_about() -> None:
+    x = numbers(4, 5)
+    single = custom(lambda x: x.float().sin().double(), lambda s, g: (g.float() * s[0].float().cos()).double())
+    report = compare(single, torch.sin, x)
+    assert all("if the function or the reference computes in float32 inside" in f.hint for f in report.findings)
+    assert compare(single, torch.sin, x, precision="float32").ok
+    wrong = custom(torch.sin, lambda s, g: 1.3 * g * s[0].cos())
+    assert [f.hint for f in compare(wrong, torch.sin, x).findings] == [""]
+
+
 def test_tolerances_can_be_said() -> None:
     x = numbers(5)
 
@@ -318,3 +387,23 @@ def test_tolerances_can_be_said() -> None:
         compare(off, off, x, atol=-1.0)
     with pytest.raises(ValueError, match="unknown precision 'float99'"):
         compare(off, off, x, precision="float99")
+
+
+def rms_norm(x: torch.Tensor) -> torch.Tensor:
+    return x * (x.pow(2).mean(-1, keepdim=True) + 1e-6).rsqrt()
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_a_missing_term_is_no_round_off(dtype: torch.dtype, seed: int) -> None:
+    """It is 6 % of the gradient."""
+
+    def backward(s: Any, g: torch.Tensor, term: float) -> torch.Tensor:
+        x, g = s[0].float(), g.float()
+        inverse = (x.pow(2).mean(-1, keepdim=True) + 1e-6).rsqrt()
+        return (inverse * (g - term * inverse**2 * x * (g * x).mean(-1, keepdim=True))).to(dtype)
+
+    x = numbers(16, 256, dtype=dtype, seed=seed)
+    right, wrong = (custom(rms_norm, lambda s, g, term=term: backward(s, g, term)) for term in (1.0, 0.0))
+    assert compare(right, rms_norm, x).ok
+    assert [(finding.property, finding.input) for finding in compare(wrong, rms_norm, x).findings] == [("compare", 0)]

@@ -10,7 +10,7 @@ import torch
 from torch.nn import functional as F  # noqa: N812
 
 import gradproof
-from gradproof.backends.torch.derivative.round_off import Rounding
+from gradproof.backends.torch.derivative.round_off import RandomRounding
 from gradproof.results.report import Report, Verdict
 
 Inputs = tuple[torch.Tensor, ...]
@@ -242,7 +242,7 @@ def test_the_derivative_of_another_approximation_fails(n: int, strategy: Any) ->
 
 def test_rounding_keeps_what_the_precision_can_hold() -> None:
     x = torch.randn(50, dtype=SINGLE, generator=torch.Generator().manual_seed(0)).double()
-    with Rounding(2.0**-23, 0):
+    with RandomRounding(2.0**-23, 0):
         same, rounded = x.clone() * 2.0, x / 3.0
     assert torch.equal(same, 2.0 * x)
     assert torch.equal(rounded.float().double(), rounded)
@@ -255,7 +255,7 @@ def test_rounding_takes_a_backward_apart() -> None:
     x = torch.tensor([[0.0, 12.0, 0.3]], dtype=DOUBLE, requires_grad=True)
     gradients: list[torch.Tensor] = []
     for seed in range(4):
-        with Rounding(2.0**-23, seed):
+        with RandomRounding(2.0**-23, seed):
             gradients += torch.autograd.grad(F.cross_entropy(x, torch.tensor([1])), x)
     (exact,) = torch.autograd.grad(F.cross_entropy(x, torch.tensor([1])), x)
     off = max(float(((gradient - exact) / exact).abs()[0, 1]) for gradient in gradients)

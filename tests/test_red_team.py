@@ -177,3 +177,19 @@ def test_a_lone_error_beyond_the_certificate_of_a_sum_over_thousands_is_no_pass(
 def test_what_float32_loses_by_itself_breaks_no_law() -> None:
     x = torch.randn(5, 5, generator=torch.Generator().manual_seed(0)).requires_grad_()
     assert check(torch.matrix_exp, x).verdict is Verdict.PASS
+
+
+@pytest.mark.parametrize("length", [1e-6, 1e-7])
+@pytest.mark.parametrize("size", [1, 5, 50])
+def test_a_ripple_below_every_ordinary_step_is_no_noise(length: float, size: int) -> None:
+    def ripple(x: torch.Tensor) -> torch.Tensor:
+        return x.sin() + 1e-7 * (x / length).sin()
+
+    wrong = custom(ripple, lambda g, x: g * x.cos())
+    right = custom(ripple, lambda g, x: g * (x.cos() + 1e-7 / length * (x / length).cos()))
+    x = randn(size, seed=1)
+    assert check(wrong, x, modes="reverse").verdict is Verdict.FAIL
+    assert not gradcheck(wrong, (x,), raise_exception=False)
+    assert not gradcheck(wrong, (x,), raise_exception=False, fast_mode=True)
+    assert check(right, x, modes="reverse").verdict is Verdict.PASS
+    assert gradcheck(right, (x,))

@@ -92,6 +92,14 @@ def test_an_error_beside_a_huge_element_is_seen(large: float, fast: bool) -> Non
     assert gradcheck(torch.square, (point(1.0, large),), fast_mode=fast)
 
 
+def test_outputs_that_end_in_denormals_pass() -> None:
+    x = torch.rand(1000, dtype=torch.float64, generator=torch.Generator().manual_seed(0)) * 2
+    x = (x / x.max()).requires_grad_()
+    assert ((x.cumprod(0) > 0) & (x.cumprod(0) < 1e-310)).any()
+    report = check(lambda x: torch.cumprod(x, 0), x)
+    assert report.verdict is Verdict.PASS, str(report)
+
+
 def test_a_function_of_many_sizes_at_once_passes() -> None:
     x = 10.0 ** (18 * torch.rand(500, dtype=torch.float64, generator=torch.Generator().manual_seed(1)) - 9)
     for function in (torch.sin, torch.log, torch.atan, torch.square):

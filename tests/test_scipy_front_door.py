@@ -428,3 +428,22 @@ def test_a_jac_that_is_wrong_at_later_times_is_found() -> None:
     assert right.verdict is Verdict.PASS, str(right)
     wrong = check_problem(solve_ivp, fun, (0.0, 1.0), [2.0], jac=lambda t, y: [[-1 + t * y[0]]])
     assert [case.name for case in wrong.failures] == ["fun near x0"]
+
+
+@pytest.mark.parametrize("distance", [1e-3, 1e-6, 1e-8, -1e-8, 1e-10, -1e-10, 1e-12])
+@pytest.mark.parametrize("direction", ["all", "random"])
+def test_check_grad_beside_a_kink_takes_the_slope_of_the_side_that_the_point_is_on(
+    distance: float, direction: str
+) -> None:
+    def hinge(x: Any) -> Any:
+        return np.maximum(x, 0.0).sum() + np.abs(x - 1.0).sum()
+
+    def right(x: Any) -> Any:
+        return 1.0 * (x > 0) + np.sign(x - 1.0)
+
+    def mean(x: Any) -> Any:
+        return np.where(x == 1.0 + distance, 1.0, right(x))
+
+    x = np.array([0.7, 1.0 + distance, -1.3])
+    assert check_grad(hinge, right, x, direction=direction, rng=1) < 1e-3
+    assert check_grad(hinge, mean, x, direction=direction, rng=1) > 0.1

@@ -11,6 +11,7 @@ from functions import custom, numbers
 from sparse_functions import LAYOUTS, STORED, sparse
 
 import gradproof
+from gradproof import Verdict
 from gradproof.core.status import Status
 from gradproof.torch import GradcheckError, as_sparse_gradcheck, gradgradcheck
 
@@ -285,3 +286,47 @@ def test_views_among_the_outputs_alias_nothing() -> None:
         return y, y.view(-1)
 
     assert gradgradcheck(views, torch.rand(3, 2, dtype=torch.float64, requires_grad=True))
+
+
+def test_the_table_has_the_pairs_of_the_second_order() -> None:
+    """The first derivative is right, the second has half of what it should."""
+
+    class Slope(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: torch.Tensor, g: torch.Tensor) -> torch.Tensor:
+            ctx.save_for_backward(x, g)
+            return 3 * g * x**2
+
+        @staticmethod
+        def backward(ctx: Any, *grads: torch.Tensor) -> Any:
+            x, g = ctx.saved_tensors
+            return 3 * grads[0] * g * x, 3 * grads[0] * x**2
+
+    class Cube(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+            ctx.save_for_backward(x)
+            return x**3
+
+        @staticmethod
+        def backward(ctx: Any, *grads: torch.Tensor) -> Any:
+            return Slope.apply(ctx.saved_tensors[0], grads[0])
+
+    x = torch.rand(4, dtype=torch.float64, requires_grad=True)
+    report = gradproof.check(Cube.apply, x, order=2)
+    assert report.verdict is Verdict.FAIL
+    told = [(pair.output_label, pair.status) for pair in report.pairs]
+    assert told[0] == ("output 0 `gradient of x`, second order", Status.WRONG)
+    assert ("output 0", Status.RIGHT) in told
+    assert all(pair.output_label.endswith("second order") == (pair.order == 2) for pair in report.pairs)
+    assert "output 0 `gradient of x`, second order" in str(report)
+    assert ", second order: " in repr(report)
+    assert report.findings[0].order == 2
+    assert gradproof.Report.from_json(report.to_json()).findings[0].order == 2
+    large = gradproof.check(Cube.apply, torch.rand(900, dtype=torch.float64, requires_grad=True), order=2)
+    assert large.findings[0].located
+    assert [pair.status for pair in large.pairs if pair.order == 1] == [Status.RIGHT]
+    assert gradproof.Report.from_json(report.to_json()).pairs == report.pairs
+    right = gradproof.check(torch.sin, x, order=2)
+    assert right.verdict is Verdict.PASS
+    assert [pair.status for pair in right.pairs] == [Status.RIGHT] * 3

@@ -404,3 +404,9 @@ def test_the_line_that_repeats_a_check_repeats_it() -> None:
     assert again.findings == report.findings
     assert gradproof.Report.from_json(report.to_json()).repeat == report.repeat
     assert "repeat:" not in str(gradproof.check(torch.sin, inputs))
+
+
+@pytest.mark.parametrize("option", [{"seconds": 60.0}, {"evaluations": 5000}, {"budget": 5000}])
+def test_what_bounds_a_check_does_not_keep_a_call_from_being_shrunk(option: dict[str, Any]) -> None:
+    x = torch.linspace(0.5, 2.0, 50, dtype=torch.float64).requires_grad_()
+    assert gradproof.shrink(lambda x: x * x.detach(), x, **option).elements == 1

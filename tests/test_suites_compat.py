@@ -9,11 +9,13 @@ from typing import Any
 import pytest
 import torch
 from functions import custom, numbers
+from torch.testing._internal.two_tensor import TwoTensor
 
 import gradproof
 from gradproof import Verdict
 from gradproof.results.called import name_of
 from gradproof.torch import (
+    GradcheckError,
     compare,
     get_analytical_jacobian,
     get_numerical_jacobian,
@@ -134,9 +136,33 @@ class TensorLike:
         return func(*[each.held if isinstance(each, TensorLike) else each for each in args], **(kwargs or {}))
 
 
-def test_what_is_only_like_a_tensor_is_named() -> None:
+class Wrapping(TensorLike):
+    """The same, of which functions return another one."""
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return cls(super().__torch_function__(func, types, args, kwargs))
+
+
+@pytest.mark.parametrize("kind", [TensorLike, Wrapping])
+@pytest.mark.parametrize("fast", [False, True])
+def test_what_is_only_like_a_tensor_is_moved_by_what_it_holds(kind: type[TensorLike], fast: bool) -> None:
+    like, other = kind(numbers(3)), kind(numbers(3, seed=1))
+    before = like.held.detach().clone()
+    assert gradcheck(torch.mul, (like, other), fast_mode=fast)
+    assert gradcheck(torch.mul, (like, 2.0), fast_mode=fast)
+    assert gradgradcheck(torch.mul, (like, other), fast_mode=fast)
+    wrong = custom(torch.sin, lambda s, g: 2 * g * s[0].cos())
+    with pytest.raises(GradcheckError, match="Jacobian mismatch for output 0 with respect to input 0"):
+        gradcheck(lambda x: wrong(x.held), (like,), fast_mode=fast)
+    assert torch.equal(like.held, before)
+
+
+def test_one_that_does_not_hold_a_tensor_is_named() -> None:
+    two = TensorLike(numbers(3))
+    two.other = numbers(2)  # pyright: ignore[reportAttributeAccessIssue]
     with pytest.raises(TypeError, match="input 0 is a TensorLike, which is like a tensor"):
-        gradcheck(torch.sin, (TensorLike(numbers(3)),))
+        gradcheck(torch.sin, (two,))
     constant = TensorLike(numbers(3).detach())
     assert gradcheck(torch.mul, (numbers(3), constant))
 
@@ -222,3 +248,11 @@ def test_float8_inputs_have_an_answer(dtype: torch.dtype) -> None:
     assert gradproof.check(lambda x: 2 * x.float(), (x,)).verdict in (Verdict.PASS, Verdict.INCONCLUSIVE)
     wrong = custom(lambda x: 2 * x.float(), lambda s, g: (6 * g).to(dtype))
     assert gradproof.check(wrong, (x,)).verdict is not Verdict.PASS
+
+
+def test_what_wraps_other_tensors_is_refused_by_name() -> None:
+    inside = torch.rand(2, dtype=torch.float64)
+    wrapper = TwoTensor(inside, inside.clone()).requires_grad_()
+    for door in (gradproof.check, gradcheck):
+        with pytest.raises(ValueError, match="input 0 is a TwoTensor, which wraps other tensors"):
+            door(torch.sin, (wrapper,))

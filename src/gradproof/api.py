@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Executor
+from numbers import Integral, Real
 from typing import Any, Literal
 
 from gradproof.backends import Reconsiders
@@ -13,7 +14,7 @@ from gradproof.core.problem import Mode, NothingToCheckError, Problem
 from gradproof.core.status import Status
 from gradproof.dispatch import require_executor
 from gradproof.engine import Request, Round, conclude, examine
-from gradproof.names import ModeName, PropertyName, StrategyName
+from gradproof.names import ModeName, PropertyName, StrategyName, option_form
 from gradproof.properties import DEFAULT, PROPERTIES, known_properties
 from gradproof.results.called import name_of
 from gradproof.results.repeat import call_line
@@ -171,7 +172,7 @@ def check(
         )
         rounds = examine(session, request)
         if isinstance(session, Reconsiders) and not all(map(_passes, rounds)) and session.reconsider():
-            rounds = examine(session, request)
+            rounds = _reconsidered(rounds, examine(session, request))
         return conclude(session, request, rounds)
 
 
@@ -193,6 +194,25 @@ def _passes(round_: Round) -> bool:
     return all(finding.status.rank <= Status.KINK.rank for finding in round_.findings)
 
 
+def _reconsidered(first: list[Round], again: list[Round]) -> list[Round]:
+    """What another look says; but what that is too blunt to contradict stands."""
+    blunt = all(map(_passes, again)) and all(map(_is_beyond, first, again))
+    return first if blunt else again
+
+
+def _is_beyond(first: Round, again: Round) -> bool:
+    """Whether all that is wrong in a round is off by less than the other look would have noticed."""
+    certificate = again.certificate
+    for finding in first.findings:
+        if finding.status.rank > Status.KINK.rank:
+            if finding.status is not Status.WRONG or not finding.entries or certificate is None:
+                return False
+            noticed = certificate.of_input(finding.entries[0].input.block, again.order)
+            if noticed is None or max(entry.difference for entry in finding.entries) > noticed:
+                return False
+    return True
+
+
 def _require_coverage(problem: Problem, options: Options) -> Options:
     """A check that covers nothing is an error, never a pass."""
     if not problem.outputs.blocks:
@@ -211,17 +231,22 @@ def limits_of(budget: float | None, evaluations: int | None, seconds: float | No
     """What bounds the work, and what the caller called it."""
     if budget is not None and (evaluations is not None or seconds is not None):
         raise ValueError("budget= is the older form of evaluations= and seconds=: give these, or budget= alone")
-    for name, value in (("budget", budget), ("evaluations", evaluations), ("seconds", seconds)):
-        if value is not None and (isinstance(value, bool) or not value > 0):
-            forms = ", an int (evaluations) or a float (seconds)" if name == "budget" else ""
-            raise ValueError(f"{name} must be positive{forms}: got {value!r}")
-    if evaluations is not None:
-        evaluations = operator.index(evaluations)
-    given = [f"{name}=" for name, value in (("evaluations", evaluations), ("seconds", seconds)) if value is not None]
+    limits = {"budget": budget, "evaluations": evaluations, "seconds": seconds}
+    for name, value in limits.items():
+        kind, forms = (Integral, "an int") if name == "evaluations" else (Real, "a number")
+        forms = "an int (evaluations) or a float (seconds)" if name == "budget" else forms
+        if value is not None and (isinstance(value, bool) or not isinstance(value, kind)):
+            raise TypeError(f"{name} must be {forms}: got {value!r}")
+        if value is not None and not value > 0:
+            raise ValueError(f"{name} must be positive, {forms}: got {value!r}")
     if budget is not None:
-        given = ["budget="]
-        evaluations, seconds = (budget, None) if isinstance(budget, int) else (None, float(budget))
-    return {"evaluations": evaluations, "seconds": seconds, "budget_option": " or ".join(given) or "budget="}
+        evaluations, seconds = (int(budget), None) if isinstance(budget, Integral) else (None, budget)
+    given = [option_form.get().format(name) for name, value in limits.items() if value is not None]
+    return {
+        "evaluations": None if evaluations is None else int(evaluations),
+        "seconds": None if seconds is None else float(seconds),
+        "budget_option": " or ".join(dict.fromkeys(given)) or option_form.get().format("budget"),
+    }
 
 
 _TORCH_NAMES = {

@@ -17,10 +17,12 @@ from gradproof.backends.torch.audit.operation import Operation
 from gradproof.backends.torch.audit.run import Recording
 from gradproof.backends.torch.audit.session import AuditSession
 from gradproof.blame import Blame
+from gradproof.core.filters import kept_filters
 from gradproof.core.problem import NothingToCheckError
 from gradproof.core.status import Status
 from gradproof.dispatch import require_executor
 from gradproof.engine import unobserved
+from gradproof.names import option_form
 from gradproof.operations import LATE, OF_TORCH, Dispatched, Serial
 from gradproof.render.audit_words import context_headline
 from gradproof.render.progress import Steps
@@ -52,7 +54,12 @@ def audit(
         raise ValueError(f"budget is a number of seconds > 0, got {budget!r}")
     if executor is not None:
         require_executor(executor)
-    return _Audit(model, as_arguments(inputs), dict(kwargs or {}), deep, budget, seed, executor).report()
+    said = option_form.set(option_form.get().format("budget"))
+    try:
+        with kept_filters():
+            return _Audit(model, as_arguments(inputs), dict(kwargs or {}), deep, budget, seed, executor).report()
+    finally:
+        option_form.reset(said)
 
 
 class _Audit:

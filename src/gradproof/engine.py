@@ -14,6 +14,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
+import operator
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -25,6 +26,7 @@ import numpy as np
 from gradproof.backends import Session
 from gradproof.causes.explain import explained
 from gradproof.core.cost import BudgetExhausted, Cost
+from gradproof.core.filters import kept_filters
 from gradproof.core.investigation import Investigation
 from gradproof.core.noise import computed_in, told
 from gradproof.core.options import Options, Strategy
@@ -38,7 +40,7 @@ from gradproof.properties.mutation import with_values_told
 from gradproof.properties.property import Property
 from gradproof.render.progress import watching
 from gradproof.results.called import version_of
-from gradproof.results.certificate import Certificate
+from gradproof.results.certificate import About, Certificate
 from gradproof.results.finding import Finding
 from gradproof.results.report import Report, Spent
 
@@ -156,7 +158,7 @@ def check_problem(problem: Problem, subject: str = "", options: Options | None =
 
 def examine(session: Session, request: Request) -> list[Round]:
     """The first derivative; and the second, if it is asked for and there is one."""
-    with np.errstate(all="ignore"):  # numbers at the ends of their range are no news
+    with kept_filters(), np.errstate(all="ignore"):  # numbers at the ends of their range are no news
         rounds = [_round(session, request, session.problem, 1, 0)]
         if request.order == 2 and rounds[0].can_be_differentiated:
             rounds.append(_round(session, request, session.second, 2, rounds[0].cost.evaluations))
@@ -267,22 +269,19 @@ def _nothing_to_ask(problem: Problem, options: Options, order: int) -> NothingTo
 
 
 def _limited(request: Request, spent: int) -> Cost:
-    cost = Cost(option=request.budget_option)
-    if request.evaluations is not None or request.seconds is not None:
-        evaluations, seconds = request.evaluations, request.seconds
-        cost = Cost(
-            most_evaluations=math.inf if evaluations is None else evaluations - spent,
-            deadline=math.inf if seconds is None else request.started + seconds,
-            option=request.budget_option,
-        )
-    return cost
+    evaluations, seconds = request.evaluations, request.seconds
+    return Cost(
+        most_evaluations=math.inf if evaluations is None else evaluations - spent,
+        deadline=math.inf if seconds is None else request.started + seconds,
+        option=request.budget_option,
+    )
 
 
 def _numbered(findings: Sequence[Finding], order: int) -> tuple[Finding, ...]:
     """The findings, those of the second order marked as such."""
     if order == 1:
         return tuple(findings)
-    return tuple(dataclasses.replace(finding, headline=f"Second order: {finding.headline}") for finding in findings)
+    return tuple(dataclasses.replace(each, order=order, headline=f"Second order: {each.headline}") for each in findings)
 
 
 def _left_out(round_: Round, request: Request) -> Iterator[str]:
@@ -319,10 +318,9 @@ def explain(round_: Round) -> list[Finding]:
     investigation, options = round_.investigation, round_.options
     if investigation is None:
         return []
-    asked = [(name, PROPERTIES[name]) for name in EXPLANATIONS]
-    asked = [(name, each) for name, each in asked if each.can_be_asked(investigation.problem, options.modes)]
     known = {finding.property for finding in round_.findings}
-    asked = [(name, each) for name, each in asked if name not in known]
+    asked = [(name, PROPERTIES[name]) for name in EXPLANATIONS if name not in known]
+    asked = [(name, each) for name, each in asked if each.can_be_asked(investigation.problem, options.modes)]
     found = [finding for by_one in examined(investigation, options, asked) for finding in by_one]
     return [finding for finding in found if isinstance(finding, Finding) and finding.cause is None]
 
@@ -336,11 +334,10 @@ def conclude(session: Session, request: Request, rounds: Sequence[Round]) -> Rep
     if not report:
         with np.errstate(all="ignore"):
             report = _illustrated(rounds[0], report)
-    costs = [round_.cost for round_ in rounds]
     spent = Spent(
-        evaluations=sum(cost.evaluations for cost in costs),
-        vjps=sum(cost.vjps for cost in costs),
-        jvps=sum(cost.jvps for cost in costs),
+        evaluations=sum(round_.cost.evaluations for round_ in rounds),
+        vjps=sum(round_.cost.vjps for round_ in rounds),
+        jvps=sum(round_.cost.jvps for round_ in rounds),
         seconds=time.perf_counter() - request.started,
     )
     report = dataclasses.replace(report, cost=spent)
@@ -352,17 +349,16 @@ def conclude(session: Session, request: Request, rounds: Sequence[Round]) -> Rep
 def _bare(session: Session, request: Request, rounds: Sequence[Round]) -> Report:
     findings = [finding for round_ in rounds for finding in round_.findings]
     problems = [round_.investigation.problem for round_ in rounds if round_.investigation is not None]
-    certificates = [round_.certificate for round_ in rounds if round_.investigation is not None]
     inputs, outputs = (problems[0].inputs.blocks, problems[0].outputs.blocks) if problems else ((), ())
     jacobian = bool(request.options.properties & {"jacobian", "unused"})  # else no entry was compared
-    left_out = [sentence for round_ in rounds for sentence in _left_out(round_, request)]
+    left_out = (sentence for round_ in rounds for sentence in _left_out(round_, request))
     asked = {mode for round_ in rounds for mode in round_.options.modes}
     return Report(
         findings=tuple(sorted(findings, key=_order)),
         modes=tuple(mode for mode in Mode if mode in asked),
         covered=tuple(block.label for block in inputs if block.size),
         entries=sum(problem.inputs.size * problem.outputs.size for problem in problems) if jacobian else 0,
-        certificate=_certified(functools.reduce(_both, certificates) if certificates else None, findings),
+        certificate=_certified(rounds),
         cost=Spent(0, 0, 0, 0.0),
         seed=request.options.seed,
         versions=tuple((name, version_of(name)) for name in ("gradproof", "numpy", session.framework) if name),
@@ -370,26 +366,28 @@ def _bare(session: Session, request: Request, rounds: Sequence[Round]) -> Report
         repeat=request.repeat() if findings else "",
         inputs=inputs,
         outputs=outputs if jacobian else (),
+        second=next(((p.inputs.blocks, p.outputs.blocks) for p in problems[1:] if jacobian), ((), ())),
         not_covered=tuple(dict.fromkeys((*session.not_covered, *left_out))),
         notes=(*session.notes, *dict.fromkeys(note for round_ in rounds for note in round_.notes)),
     )
 
 
-def _certified(certificate: Certificate | None, findings: Sequence[Finding]) -> Certificate | None:
-    """A certificate says nothing of an input of which no entry was verified: all are wrong, or at a kink."""
-    seen = [f for f in findings if f.entries and f.wrong == f.total and f.status in (Status.WRONG, Status.INCONCLUSIVE)]
-    bad = frozenset(finding.entries[0].input.block for finding in seen)
-    return certificate.without(bad) if certificate is not None and bad else certificate
+def _certified(rounds: Sequence[Round]) -> Certificate | None:
+    """Of all rounds. It says nothing of an input of which no entry was verified: all are wrong, or at a kink."""
+    certificates = [round_.certificate for round_ in rounds if round_.investigation is not None]
+    known = [each for each in certificates if each is not None]
+    if not known or len(known) < len(certificates):
+        return None
+    certificate = functools.reduce(operator.add, known)
+    found = [(round_.order, f) for round_ in rounds for f in round_.findings if f.entries and f.wrong == f.total]
+    bad = frozenset(About(f.entries[0].input.block, order) for order, f in found if f.status is not Status.KINK)
+    return certificate.without(bad) if bad else certificate
 
 
 def _order(finding: Finding) -> tuple[int, int]:
     """The worst first; among equals, what explains others."""
     name = finding.property
     return -finding.status.rank, EXPLANATIONS.index(name) if name in EXPLANATIONS else len(EXPLANATIONS)
-
-
-def _both(first: Certificate | None, second: Certificate | None) -> Certificate | None:
-    return None if first is None or second is None else first + second
 
 
 def _illustrated(first: Round, report: Report) -> Report:

@@ -20,7 +20,7 @@ from gradproof.api import check
 from gradproof.backends import at_work, surround, surroundings
 from gradproof.backends.torch.audit.context import faithful
 from gradproof.backends.torch.audit.declared import Declared
-from gradproof.backends.torch.audit.operation import Operation, Replay
+from gradproof.backends.torch.audit.operation import FiniteReplay, Operation
 from gradproof.backends.torch.audit.portable import Sent, bare, parts, sent
 from gradproof.backends.torch.state import preserved
 from gradproof.core.problem import NothingToCheckError
@@ -53,7 +53,7 @@ def examine_operation(operation: Operation, seed: int, seconds: float | None, ke
     with kept():
         if not faithful(operation):
             return Outcome(None, "called again, it gives other values, or raises")
-    replay = Replay(operation)
+    replay = FiniteReplay(operation)
     try:
         with Declared([operation]).restarting(replay) as function:
             return Outcome(

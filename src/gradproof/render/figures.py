@@ -58,7 +58,8 @@ def heat_map(drawn: HeatMap, entries: Sequence[Entry] = ()) -> Figure:
         "known": _known(drawn, entries),
     }
     over = "over the Jacobian" if drawn.over == "jacobian" else "over the elements of the input"
-    caption = f"Where it is wrong: {drawn.output.label} with respect to {drawn.input.label}, {over}"
+    where = "What a search came upon" if drawn.located else "Where it is wrong"
+    caption = f"{where}: {drawn.output.label} with respect to {drawn.input.label}, {over}"
     return Figure("heat", data, caption, _map_in_words(drawn))
 
 

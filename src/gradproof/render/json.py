@@ -32,6 +32,8 @@ RUN = "gradproof.run/3"
 _SPECIAL = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 # What a document says besides the fields of a dataclass: it follows from them.
 _DERIVED: dict[type, tuple[str, ...]] = {Report: ("verdict",), Finding: ("message",), AuditReport: ("verdict",)}
+# What documents of the same version may lack, because they were written before there was such a field.
+_LATER: dict[type, dict[str, Any]] = {Report: {"second": [[], []]}, Finding: {"order": 1}}
 
 NamedReports = Sequence[tuple[str, Report]]
 
@@ -270,7 +272,7 @@ class Reader:
 
     def _dataclass(self, kind: Any, value: Any, where: str) -> Any:
         given: dict[str, Any] = _checked(value, dict, where)
-        row = {name: item for name, item in given.items() if name not in _DERIVED.get(kind, ())}
+        row = _LATER.get(kind, {}) | {name: item for name, item in given.items() if name not in _DERIVED.get(kind, ())}
         fields = _fields(kind)
         if row.keys() != fields.keys():
             raise ValueError(f"{where}: expected the keys {sorted(fields)}, got {sorted(row)}")

@@ -40,6 +40,8 @@ class HeatMap:
     over: str
     grid: Grid
     cells: tuple[Cell, ...]
+    located: bool = False
+    """Whether there may be more: a search came upon these."""
 
 
 def maps_of(report: Report) -> tuple[HeatMap, ...]:
@@ -57,12 +59,13 @@ def finding_maps(finding: Finding) -> Iterator[HeatMap]:
     flat = len(input_.shape) < 2
     if output.size > 1 or flat:
         grid = jacobian_grid(output, input_)
-        yield HeatMap(output, input_, "jacobian", grid, _binned(grid, rows, columns, finding.spots))
+        yield HeatMap(output, input_, "jacobian", grid, _binned(grid, rows, columns, finding.spots), finding.located)
     if not flat:
         grid = element_grid(input_)
         cells = _binned(grid, *table_places(input_, columns), finding.spots)
         thinned = any(count > 1 for count in finding.spots.counts)
-        yield HeatMap(output, input_, "input", grid, tuple(map(_uncounted, cells)) if thinned else cells)
+        kept = tuple(map(_uncounted, cells)) if thinned else cells
+        yield HeatMap(output, input_, "input", grid, kept, finding.located)
 
 
 def _uncounted(cell: Cell) -> Cell:

@@ -12,6 +12,7 @@ from gradproof.render.line import told
 from gradproof.render.terms import TERMS
 from gradproof.render.text import (
     excess_in_words,
+    noticed,
     number,
     number_or_nan,
     numeric_of,
@@ -80,14 +81,14 @@ def _pairs(report: Report) -> str:
     header = ("output", "input", "status", "wrong", "worst difference", "allowed", "× allowed", "would notice")
     rows = [
         (
-            _safe(pair.output.label),
+            _safe(pair.output_label),
             _safe(pair.input.label),
             _tone(pair.word),
             pair.count,
             number(pair.difference),
             number(pair.allowed),
             number(pair.excess, 2),
-            number(pair.smallest, 2),
+            noticed(pair.smallest),
         )
         for pair in report.pairs
     ]

@@ -177,7 +177,8 @@ def _title(finding: Finding) -> str:
     if not finding.entries:
         return f"{finding.property}: {next(iter(finding.headline.splitlines()), '')}"
     worst = finding.entries[0]
-    mode = f" ({finding.mode})" if finding.mode is not None else ""
+    kinds = [str(finding.mode or ""), "second order" if finding.order == 2 else ""]
+    mode = f" ({told})" if (told := ", ".join(filter(None, kinds))) else ""
     return f"{finding.property}{mode}: {worst.output.block.label} with respect to {worst.input.block.label}"
 
 
@@ -187,6 +188,7 @@ def _brief(finding: Finding) -> str:
         return finding.property
     worst = finding.entries[0]
     mode = f", {finding.mode}" if finding.mode is Mode.FORWARD else ""
+    mode += ", second order" if finding.order == 2 else ""
     property_ = "" if finding.property == "jacobian" else f"{finding.property}: "
     return f"{property_}{worst.output.block.label} / {worst.input.block.label}{mode}"
 

@@ -58,6 +58,11 @@ def number(value: float | None, digits: int = 3) -> str:
     return "" if value is None or value != value else f"{value + 0.0:.{digits}g}"  # + 0.0: no minus before a zero
 
 
+def noticed(smallest: float | None) -> str:
+    """The smallest error that would have been noticed; where none would, so it says."""
+    return "nothing" if smallest is not None and math.isinf(smallest) else number(smallest, 2)
+
+
 def number_or_nan(value: float) -> str:
     """A value of a derivative."""
     return f"{value + 0.0:.9g}"
@@ -128,14 +133,14 @@ def _table_of_pairs(pairs: Sequence[Pair], columns: int | None) -> Iterator[Line
 
 def _pair_row(pair: Pair) -> tuple[str, ...]:
     return (
-        printable(pair.output.label),
+        printable(pair.output_label),
         printable(pair.input.label),
         pair.word,
         pair.count,
         number(pair.difference),
         number(pair.allowed),
         number(pair.excess, 2),
-        number(pair.smallest, 2),
+        noticed(pair.smallest),
     )
 
 

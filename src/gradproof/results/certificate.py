@@ -47,9 +47,9 @@ class Certificate:
         chance = f"is missed with probability at most {self.miss:.0e}" if self.miss else "cannot be missed"
         return f"a lone entry off by more than {sizes} {chance}"
 
-    def without(self, inputs: frozenset[Block]) -> Certificate | None:
+    def without(self, unseen: frozenset[About]) -> Certificate | None:
         """What is left when nothing is said of some inputs; None: nothing."""
-        left = tuple((about, size) for about, size in self.smallest if about.input not in inputs)
+        left = tuple((about, size) for about, size in self.smallest if about not in unseen)
         return Certificate(left, self.miss) if left else None
 
     def of_input(self, block: Block, order: int = 1) -> float | None:

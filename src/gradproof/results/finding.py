@@ -81,6 +81,8 @@ class Finding:
     total: int = 0
     located: bool = False
     lone: bool = False
+    order: int = 1
+    """Of which derivative it is: the first, or the second."""
     spots: Spots | None = field(default=None, repr=False)
     """Where all its entries are, in a check that makes a report."""
     cause: Exception | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gradproof.core.space import Block
 from gradproof.core.status import Status
@@ -30,8 +30,15 @@ class Pair:
     difference: float | None = None
     allowed: float | None = None
     smallest: float | None = None
+    order: int = 1
+    """Whether it is of the first or of the second derivative."""
     located: bool = False
     """Whether `wrong` counts only what a search came upon."""
+
+    @property
+    def output_label(self) -> str:
+        """The output, and that it is one of the second derivative, if so."""
+        return self.output.label + (", second order" if self.order == 2 else "")
 
     @property
     def count(self) -> str:
@@ -71,12 +78,19 @@ class Pair:
 
 
 def pair_up(
-    inputs: Sequence[Block], outputs: Sequence[Block], findings: Sequence[Finding], certificate: Certificate | None
+    inputs: Sequence[Block],
+    outputs: Sequence[Block],
+    findings: Sequence[Finding],
+    certificate: Certificate | None,
+    *,
+    order: int = 1,
 ) -> tuple[Pair, ...]:
     """All pairs, worst first: by status, then by excess.
 
-    A pair that no finding mentions is right only if the comparison ran to its end.
+    A pair that no finding mentions is right only if the comparison ran to its end. What was found of the derivative of
+    another order says nothing of it.
     """
+    findings = [finding for finding in findings if finding.order == order]
     of_pair: dict[tuple[Block, Block], Finding] = {}
     for finding in sorted(findings, key=lambda f: f.status.rank, reverse=True):
         if finding.entries:
@@ -89,14 +103,15 @@ def pair_up(
     otherwise = Status.RIGHT if certificate is not None and not any(map(_leaves_open, findings)) else None
     smallest = dict(certificate.smallest) if certificate else {}
     pairs = [
-        _pair(output, input_, of_pair.get((output, input_)), otherwise, smallest.get(About(input_)))
+        _pair(output, input_, of_pair.get((output, input_)), otherwise, smallest.get(About(input_, order)))
         for output in outputs
         for input_ in inputs
     ]
-    return tuple(sorted(pairs, key=_badness))
+    return tuple(sorted((replace(pair, order=order) for pair in pairs), key=badness))
 
 
-def _badness(pair: Pair) -> tuple[float, float]:
+def badness(pair: Pair) -> tuple[float, float]:
+    """What pairs are sorted by, the worst first."""
     excess = pair.excess or 0.0
     return -pair.rank, -math.inf if math.isnan(excess) else -excess
 

@@ -14,7 +14,7 @@ from gradproof.core.status import Status
 from gradproof.results.certificate import Certificate
 from gradproof.results.exhibits import Exhibit
 from gradproof.results.finding import Finding
-from gradproof.results.pairs import Pair, pair_up
+from gradproof.results.pairs import Pair, badness, pair_up
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions
@@ -71,6 +71,8 @@ class Report:
     subject: str = ""
     inputs: tuple[Block, ...] = ()
     outputs: tuple[Block, ...] = ()
+    second: tuple[tuple[Block, ...], tuple[Block, ...]] = ((), ())
+    """Inputs and outputs of the first derivative, where that was differentiated."""
     not_covered: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     exhibits: tuple[Exhibit, ...] = ()
@@ -90,8 +92,10 @@ class Report:
 
     @property
     def pairs(self) -> tuple[Pair, ...]:
-        """Each output with each input, worst first."""
-        return pair_up(self.inputs, self.outputs, self.findings, self.certificate)
+        """Each output with each input, worst first; those of the second order as well, where it was checked."""
+        first = pair_up(self.inputs, self.outputs, self.findings, self.certificate)
+        second = pair_up(*self.second, self.findings, self.certificate, order=2)
+        return tuple(sorted((*first, *second), key=badness))
 
     def __bool__(self) -> bool:
         return self.ok

@@ -23,11 +23,16 @@ def explain(longrepr: Any, excinfo: Any) -> None:
         return
     error, last = excinfo.value, excinfo.traceback[-1].frame.raw
     if line := summary_line(error):
-        longrepr.reprcrash.message = line
+        longrepr.reprcrash.message = _after_failed(line)
         return
     for report in asserted_reports(error, last):
-        longrepr.reprcrash.message = repr(report).partition(" ")[2].removesuffix(">")
+        longrepr.reprcrash.message = _after_failed(repr(report).partition(" ")[2].removesuffix(">"))
         longrepr.addsection("gradproof", str(report))
+
+
+def _after_failed(line: str) -> str:
+    """A line of pytest's summary begins with FAILED: the room that it has is for what is not known from that."""
+    return line.removeprefix("FAIL: ")
 
 
 def summary_line(error: BaseException) -> str:
