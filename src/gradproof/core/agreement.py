@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from gradproof.core.flags import every
 from gradproof.core.norm import parts
 from gradproof.core.precision import DERIVATIVE_ROUND_OFF, NARROW, largest_number, reordered
 from gradproof.core.problem import Problem
@@ -93,7 +94,7 @@ def smallest_of(values: Vector) -> float:
 
 
 def _within(first: Vector, second: Vector, relative: float, slack: Slack) -> bool:
-    if (first == second).all():
+    if every(first == second):
         return True
     return within(first, second, relative * largest_of(first) + slack)
 
@@ -106,7 +107,7 @@ def within(first: Vector, second: Vector, allowed: Slack) -> bool:
 def _is_near(first: Vector, second: Vector, allowed: Slack) -> bool:
     apart = first - second
     near = np.abs(apart, out=apart) <= allowed
-    if near.all():
+    if every(near):
         return True
     return bool((near | (first == second) | (np.isnan(first) & np.isnan(second))).all())
 

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gradproof.core.agreement import largest_of, within, worst_difference
+from gradproof.core.flags import every
 from gradproof.core.precision import BATCH_FLAW, BATCH_ROUND_OFF
 from gradproof.core.space import Space
 from gradproof.core.types import Matrix, Vector
@@ -82,7 +83,7 @@ class Trust:
         return answers[:-1] if self._usable else None
 
     def _near(self, batched: Vector, plain: Vector, reach: float) -> bool:
-        if (batched == plain).all():
+        if every(batched == plain):
             return True
         for block in self.target.blocks:
             part = plain[block.slice]

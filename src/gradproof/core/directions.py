@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from gradproof.core.flags import every
 from gradproof.core.ladder import rungs
 from gradproof.core.norm import PART, parts
 from gradproof.core.precision import DOUBLE
@@ -62,7 +63,7 @@ def _quantise(whole: Vector, point: Vector, quantum: Vector | float, rounded: Ve
     np.add(whole, shift, out=rounded)
     rounded -= shift
     with np.errstate(over="ignore", invalid="ignore"):
-        if rounded.all() and math.isfinite(np.add.reduce(rounded)):
+        if every(rounded) and math.isfinite(np.add.reduce(rounded)):
             return  # nearly always
     lost = ~np.isfinite(rounded) | (rounded == 0)
     rounded[lost] = whole[lost]

@@ -16,6 +16,7 @@ import numpy as np
 
 from gradproof.core.colours import confirmed
 from gradproof.core.draws import basis
+from gradproof.core.flags import every, some
 from gradproof.core.investigation import Investigation
 from gradproof.core.jacobians import Screened
 from gradproof.core.judge import Judge
@@ -170,7 +171,7 @@ def _numeric(
     """The numerical Jacobian of these outputs, some columns at a time; what was confirmed in groups is as claimed."""
     found = None if claimed is None else confirmed(stencil, tolerances, claimed, panel, length)
     for columns in stencil.problem.inputs.chunks(length):
-        if claimed is not None and found is not None and found.columns[columns].all():
+        if claimed is not None and found is not None and every(found.columns[columns]):
             here = claimed[:, columns]
             bent = None if found.bent is None else np.broadcast_to(found.bent[:, None], here.shape)
             yield _Tile(panel, columns, here, bent, settled=True)
@@ -247,7 +248,7 @@ def _calls(problem: Problem, height: int, modes: tuple[Mode, ...]) -> int:
 def _straddled(stencil: Stencil, tolerances: Tolerances, tile: _Tile, analytic: Matrix) -> list[Suspects]:
     """Entries that do not agree with a step of the coordinate's own size, where the screening step is far longer."""
     is_tiny = stencil.tiny[tile.columns]
-    if not is_tiny.any():
+    if not some(is_tiny):
         return []
     tiny = np.flatnonzero(is_tiny)
     index = tiny + tile.columns.start
@@ -320,7 +321,7 @@ def _screen(stencil: Stencil, tolerances: Tolerances, tile: _Tile, analytic: Mat
     relative = tolerances.rtol[columns]
     tolerance *= relative + tolerances.row_rtol[rows, None] if tolerances.has_low_rows else relative
     tolerance += tolerances.atol(rows, columns)
-    if tolerances.one_step_is_sharp and (difference <= tolerance).all():  # nearly always: leave it at that
+    if tolerances.one_step_is_sharp and every(difference <= tolerance):  # nearly always: leave it at that
         return []
     noise, reach = stencil.floor(rows, columns)
     tolerance += tolerances.floor(rows, columns)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 import warnings
 from collections.abc import Generator
@@ -19,13 +20,19 @@ def kept_filters() -> Generator[None]:
     >>> list(warnings.filters) == before
     True
     """
-    before, loaded = list(warnings.filters), set(sys.modules)
+    before, loaded = list(warnings.filters), len(sys.modules)
     try:
         yield
     finally:
         filters = cast("list[Any]", warnings.filters)
-        added = [each for each in filters if each not in before and each[2].__module__ not in loaded]
-        if added:
-            filters[:] = [each for each in filters if each not in added]
-            with warnings.catch_warnings():  # which has warnings look at the filters anew
-                pass
+        if filters != before:
+            _drop(filters, before, new=set(itertools.islice(sys.modules, loaded, None)))
+
+
+def _drop(filters: list[Any], before: list[Any], new: set[str]) -> None:
+    """Take out what was not there before, if its category is of a module that is new."""
+    added = [each for each in filters if each not in before and each[2].__module__ in new]
+    if added:
+        filters[:] = [each for each in filters if each not in added]
+        with warnings.catch_warnings():  # which has warnings look at the filters anew
+            pass

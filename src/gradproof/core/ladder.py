@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gradproof.core.flags import every
 from gradproof.core.precision import BEND, CLEAR, RUNS_AWAY
 from gradproof.core.types import Flags, Indices, Matrix, Vector
 
@@ -77,7 +78,7 @@ def ends(steps: list[float]) -> tuple[float, float]:
 def stepped(width: Vector, asked: Vector) -> Vector:
     """The distance really stepped, which rounding made a little other than asked; an infinite coordinate stays."""
     finite = np.isfinite(width)
-    return width if finite.all() else np.where(finite, width, asked)
+    return width if every(finite) else np.where(finite, width, asked)
 
 
 def deep_steps(eps: float) -> list[float]:

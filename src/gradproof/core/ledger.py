@@ -15,6 +15,7 @@ import numpy as np
 
 from gradproof.core.agreement import smallest_of
 from gradproof.core.draws import basis
+from gradproof.core.flags import some
 from gradproof.core.investigation import Investigation
 from gradproof.core.ladder import rungs
 from gradproof.core.norm import norm, parts
@@ -146,7 +147,7 @@ class Ledger:
 
     def ask(self, survey: Survey, cotangent: Vector) -> Probe | None:
         """Ask one cotangent; the probe if it accuses. What does not is entered."""
-        if not cotangent.any():
+        if not some(cotangent):
             return None
         return self._entered(survey, cotangent, self.answered(cotangent))
 
@@ -189,7 +190,7 @@ class Ledger:
     @staticmethod
     def _entered(survey: Survey, cotangent: Vector, pullback: Vector) -> Probe | None:
         apart = survey.aside if survey.asked_bent else survey.aside | survey.bent
-        if apart.any() and cotangent[apart].any():
+        if some(apart) and some(cotangent[apart]):
             return None  # at a kink the two sides need not agree
         made = probe(survey, cotangent, pullback)
         if made.accuses:

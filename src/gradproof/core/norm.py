@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from gradproof.core.flags import every
 from gradproof.core.types import Vector
 
 # Sums of squares below this may have lost digits.
@@ -81,7 +82,7 @@ def norm_of_products(left: Vector, right: Vector) -> float:
 
 
 def _product(left: Vector, right: Vector) -> Vector:
-    return left * right if left.all() else (left * np.where(left != 0, right, 0.0))
+    return left * right if every(left) else (left * np.where(left != 0, right, 0.0))
 
 
 def sum_of_squares(values: Vector) -> float:

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gradproof.core.flags import every
 from gradproof.core.norm import norm, norm_of_products, parts, products
 from gradproof.core.precision import CONFIDENCE, INNER_PRODUCT_ROUND_OFF
 from gradproof.core.space import Space
@@ -70,7 +71,7 @@ def aim(survey: Survey, *, only: Flags | None = None, bent: bool = False, wanted
         here &= ~(survey.aside[part] if bent else survey.aside[part] | survey.bent[part])
         seen[part] = here if only is None else np.logical_and(here, only[part], out=here)
         sizes = np.abs(survey.value[part], out=bars[part])
-        if not here.all():
+        if not every(here):
             sizes[~here] = 0.0
     # the derivative under test is no sharper than its precision, relative to the larger of its numbers
     typical, smallest = norm(bars) / math.sqrt(size or 1), math.inf
@@ -83,7 +84,7 @@ def aim(survey: Survey, *, only: Flags | None = None, bent: bool = False, wanted
         here += survey.error[part]
         if wanted is not None:
             np.maximum(here, enough * wanted[part], out=here)
-        if not seen[part].all():
+        if not every(seen[part]):
             here[~seen[part]] = np.inf
         smallest = min(smallest, float(here.min(initial=math.inf)))
     if not math.isfinite(smallest):
@@ -94,7 +95,7 @@ def aim(survey: Survey, *, only: Flags | None = None, bent: bool = False, wanted
         _level(problem.outputs, bars)
     for part in parts(size):
         weights = bars[part]
-        np.maximum(weights, _LEAST_WEIGHT, out=weights, where=True if seen[part].all() else seen[part])
+        np.maximum(weights, _LEAST_WEIGHT, out=weights, where=True if every(seen[part]) else seen[part])
         weights *= random[part]
     problem.outputs.round_in_place(bars)
     return bars

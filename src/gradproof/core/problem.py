@@ -23,6 +23,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from gradproof.core.flags import every
 from gradproof.core.norm import parts
 from gradproof.core.precision import SHORTEST
 from gradproof.core.space import Space
@@ -122,7 +123,7 @@ class Problem:
         scale = self.inputs.typical(self.point)
         for part in parts(len(scale)):
             here = scale[part]
-            if not here.all():
+            if not every(here):
                 here[here == 0] = 1.0
             np.maximum(here, SHORTEST, out=here)
         return scale

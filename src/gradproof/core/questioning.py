@@ -14,6 +14,7 @@ import numpy as np
 from gradproof.core.accusation import CLEARLY
 from gradproof.core.cost import BudgetExhausted
 from gradproof.core.draws import basis
+from gradproof.core.flags import some
 from gradproof.core.joint import ask_jointly
 from gradproof.core.ledger import Ledger
 from gradproof.core.many_kinks import look_around, on_kinks_along
@@ -69,12 +70,12 @@ class Questioning:
                 if accusation is not None:
                     return survey, accusation
             missing = (survey.hides > ledger.wanted(survey, step)) & ~survey.aside
-            if not missing.any() and (finer := self._rungs_below(survey)):
+            if not some(missing) and (finer := self._rungs_below(survey)):
                 survey.climb_again(*finer)
                 accusation = ledger.again(survey)
                 continue
-            if not missing.any():
-                survey.clear_from = math.inf if survey.aside.any() else step
+            if not some(missing):
+                survey.clear_from = math.inf if some(survey.aside) else step
                 return None
             if asked >= _QUESTIONS:
                 return None

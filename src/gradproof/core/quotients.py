@@ -11,6 +11,7 @@ from collections.abc import Callable, Container, Sequence
 import numpy as np
 
 from gradproof.core.capabilities import Walk
+from gradproof.core.flags import some
 from gradproof.core.investigation import Investigation
 from gradproof.core.ladder import rungs, stepped
 from gradproof.core.norm import PART, parts
@@ -98,7 +99,7 @@ class Quotients:
             return quotients, None
         second = self.second(values)
         leaps = self.leaps(values, second)
-        if leaps.any():
+        if some(leaps):
             quotients[leaps] = np.nan
         return quotients, self.find_bends(second, across)
 
@@ -115,7 +116,7 @@ class Quotients:
         Outputs that happen to be nearly zero, beside what they are there, have no size of their own.
         """
         found = second > self._own_size
-        if not found.any():  # nearly always
+        if not some(found):  # nearly always
             return found
         return found & (OWN_SIZE**2 * np.abs(values[: len(second)]) <= self._own_size)
 
@@ -259,7 +260,7 @@ class Quotients:
         own = np.abs(self.problem.point)
         longest = 2.0 ** -rungs(self.only_eps or float(self.eps.max(initial=DOUBLE)))[0]
         shorter = own < longest * self.scale
-        return shorter & (own >= SHORTEST) if shorter.any() else shorter
+        return shorter & (own >= SHORTEST) if some(shorter) else shorter
 
     @functools.cached_property
     def buried(self) -> Flags:

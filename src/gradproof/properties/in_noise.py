@@ -10,6 +10,7 @@ from dataclasses import replace
 import numpy as np
 
 from gradproof.core.along import values_along
+from gradproof.core.flags import some
 from gradproof.core.investigation import Investigation
 from gradproof.core.noise import is_made_of_steps, learn_noise
 from gradproof.core.norm import norm
@@ -131,8 +132,8 @@ def _is_zero(investigation: Investigation, input_: Block) -> bool:
     if not input_.size:
         return False
     if investigation.rows is not None:
-        return not investigation.rows[:, input_.slice].any()
-    return investigation.is_pulled and not investigation.pullback[input_.slice].any()
+        return not some(investigation.rows[:, input_.slice])
+    return investigation.is_pulled and not some(investigation.pullback[input_.slice])
 
 
 def _is_zero_in(investigation: Investigation, mode: Mode, output: Block, input_: Block) -> bool:

@@ -34,6 +34,7 @@ import numpy as np
 
 from gradproof.core.agreement import adds_up, close, is_sum, largest_of, leaves_range, within
 from gradproof.core.capabilities import MemoryLayout, MemoryLayouts, Stateless
+from gradproof.core.flags import every
 from gradproof.core.investigation import Investigation
 from gradproof.core.norm import parts
 from gradproof.core.options import Options
@@ -265,7 +266,7 @@ def _is_repeatable(investigation: Investigation, large: float) -> bool:
 
 def _is_multiple(gradient: Vector, factor: float, of: Vector) -> bool:
     """Whether it is, to the last bit; the factor is a power of two."""
-    return all(bool((gradient[part] / factor == of[part]).all()) for part in parts(len(of)))
+    return all(every(gradient[part] / factor == of[part]) for part in parts(len(of)))
 
 
 def _if_possible(layout: MemoryLayout, layouts: frozenset[MemoryLayout]) -> MemoryLayout:

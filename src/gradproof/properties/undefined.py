@@ -10,6 +10,7 @@ import numpy as np
 
 from gradproof.core.agreement import largest_of, same, within, worst_difference
 from gradproof.core.capabilities import MemoryLayout, Omission
+from gradproof.core.flags import some
 from gradproof.core.investigation import Investigation
 from gradproof.core.options import Options
 from gradproof.core.precision import DERIVATIVE_ROUND_OFF
@@ -56,13 +57,13 @@ def _all_together(direction: _Direction, slack: float) -> Iterator[Finding]:
     if direction.mode is not Mode.REVERSE:
         return
     everything = frozenset(range(len(direction.space.blocks)))
-    nothing = np.zeros_like(direction.probe)
+    nothing = np.zeros(len(direction.probe))
     try:
         got = direction.without(nothing, everything)
     except Exception as error:
         yield _raised(direction, everything, error)
         return
-    if got.any() and not same(np.zeros_like(got), got, direction.space.coarsest_eps, slack):
+    if some(got) and not same(np.zeros_like(got), got, direction.space.coarsest_eps, slack):
         yield _differs(direction, everything, np.zeros_like(got), got)
 
 
