@@ -17,7 +17,7 @@ def some(values: npt.NDArray[Any]) -> bool:
     >>> some(np.array([0.0, np.nan])), some(np.array([], dtype=np.bool_))
     (True, False)
     """
-    return np.count_nonzero(values) > 0
+    return int(np.count_nonzero(values)) > 0
 
 
 def every(values: npt.NDArray[Any]) -> bool:
@@ -26,4 +26,4 @@ def every(values: npt.NDArray[Any]) -> bool:
     >>> every(np.array([True, False])), every(np.array([], dtype=np.bool_))
     (False, True)
     """
-    return np.count_nonzero(values) == values.size
+    return int(np.count_nonzero(values)) == values.size
