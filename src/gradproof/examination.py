@@ -33,8 +33,9 @@ from gradproof.results.finding import Entry, Finding
 # An error that is seen clearly leaves no room for noise, unless a long step, on this rung, has a slope nearer to
 # what is claimed than this part of it. A function that stands still may be between steps of any format: those of
 # numbers of eight bits are seen by longer ones to both sides, and the others by one to one side. Over a short one, on
-# the last of these rungs, what is computed in single precision or less stands still.
-_LONG, _LONGER, _LIKE, _SHORT = 4, 1, 0.3, 28
+# the last of these rungs, what is computed in single precision or less stands still. Where the function bends much over
+# a long step, a nearer one is still longer than what round-off of a number inside, 1 + erf(x), makes of it.
+_LONG, _LONGER, _LIKE, _SHORT, _NEARER = 4, 1, 0.3, 28, 12
 # So far from what is claimed, as a part of the error, a slope to one side alone tells enough.
 _CLEARLY = 0.6
 # Zero is the derivative between the steps of a staircase: there an error bar must be narrower, as a part of the error.
@@ -164,6 +165,9 @@ def _is_wrong_from_afar(investigation: Investigation, entry: Entry) -> bool:
     if not entry.numeric:
         longer = 2.0**-_LONGER
         return _is_unlike(entry, slope) and _is_unlike(entry, stencil.slope(column, output, longer))
+    nearer, _ = stencil.finely(np.array([column]), _NEARER, np.array([output]))
+    if not _is_unlike(entry, float(nearer[0, 0])):
+        return False
     if _is_unlike(entry, slope, _CLEARLY):  # what the function bends by to one side does not make up for that
         return True
     return _is_unlike(entry, stencil.slope(column, output, 2.0**-_LONG))

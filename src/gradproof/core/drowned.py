@@ -1,0 +1,79 @@
+"""Small entries that drown in round-off of numbers of order one inside, looked at where they do not.
+
+The cross-entropy of a confident sample is 3e-15, and so is its gradient: what a softmax leaves of the 1 in it. Neither
+the value nor the gradient has more than a few right digits, and nothing at the point tells that from a wrong derivative
+of a function that is as small by design. But nearer to zero the same function comes out of its saturation: there both
+are large enough to be compared. A derivative that is wrong is wrong there too.
+"""
+
+from __future__ import annotations
+
+import math
+
+from gradproof.core.draws import basis
+from gradproof.core.integral import vjp_at
+from gradproof.core.investigation import Investigation
+from gradproof.core.precision import DOUBLE
+from gradproof.core.problem import OutputChangedError
+from gradproof.core.types import Vector
+
+# What round-off of numbers of order one comes to, at most, in units of their spacing: of a thousand operations.
+_BURIED = 2.0**10
+# The parts of the point that are looked at, on the way to zero.
+_PARTS = (1.0, 2.0**-1, 2.0**-3, 2.0**-6)
+# The rungs of the two differences, and the part of the finer one that they differ by where both see the slope. A
+# derivative is right there within the same part.
+_RUNGS, _AGREES = (10, 12), 2.0**-6
+
+
+def is_buried(investigation: Investigation, column: int, difference: float) -> bool:
+    """Whether an entry is off by no more than round-off of numbers as large as its coordinate, or of order one, is."""
+    return difference * float(investigation.scale[column]) <= _BURIED * DOUBLE * _order(investigation, column)
+
+
+def drowns(investigation: Investigation, row: int, column: int) -> bool:
+    """Whether an entry that is buried at the point is right nearer to zero; or moves nowhere but by round-off."""
+    point, moves, is_seen_here = investigation.problem.point, False, False
+    for size in _PARTS:
+        coarse, fine = (_quotient(investigation, size, row, column, rung) for rung in _RUNGS)
+        moves |= coarse != 0 or fine != 0
+        if not fine or not abs(fine - coarse) <= _AGREES * abs(fine):
+            continue
+        if size == 1.0:
+            is_seen_here = True
+            continue
+        cotangent = basis(slice(row, row + 1), investigation.problem.outputs.size)[0]
+        difference = abs(float(vjp_at(investigation, size * point, cotangent)[column]) - fine)
+        if difference <= _AGREES * abs(fine):
+            return True
+        if not is_buried(investigation, column, size * difference):
+            return False
+    return moves and not is_seen_here
+
+
+def noise_of_order_one(investigation: Investigation, column: int) -> float:
+    """The round-off of numbers as large as a coordinate, or of order one."""
+    return 2.0 * DOUBLE * _order(investigation, column)
+
+
+def _order(investigation: Investigation, column: int) -> float:
+    return max(1.0, abs(float(investigation.problem.point[column])))
+
+
+def _quotient(investigation: Investigation, size: float, row: int, column: int, rung: int) -> float:
+    """An entry at this part of the point, by one central difference."""
+    step, values = 2.0**-rung * size * float(investigation.scale[column]), list[float]()
+    for side in (step, -step):
+        point = size * investigation.problem.point
+        point[column] += side
+        values.append(_value(investigation, point, row))
+    return (values[0] - values[1]) / (2.0 * step)
+
+
+def _value(investigation: Investigation, point: Vector, row: int) -> float:
+    try:
+        return float(investigation.evaluate(point)[row])
+    except OutputChangedError:
+        raise
+    except Exception:  # outside of its domain
+        return math.nan

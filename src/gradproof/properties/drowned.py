@@ -1,0 +1,45 @@
+"""Entries that are called wrong and are so small that round-off explains them: looked at nearer to zero first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from gradproof.core.capabilities import Elsewhere
+from gradproof.core.cost import BudgetExhausted
+from gradproof.core.drowned import drowns, is_buried, noise_of_order_one
+from gradproof.core.investigation import Investigation
+from gradproof.core.precision import DOUBLE
+from gradproof.core.status import Status
+from gradproof.results.finding import Entry, Finding
+
+# Entries that are looked at, each of another pair.
+_TRIED = 2
+
+
+def is_drowned(investigation: Investigation, findings: Sequence[Finding]) -> bool:
+    """Whether all that is wrong is round-off of numbers of order one: that is the noise of these outputs then."""
+    problem = investigation.problem
+    if problem.noise is not None or problem.coarsest_eps > DOUBLE or problem.capability(Elsewhere) is None:
+        return False
+    wrong = [entry for each in findings for entry in each.entries if entry.status is Status.WRONG]
+    if not wrong or not all(_is_small(investigation, entry) for entry in wrong):
+        return False
+    worst = [each.entries[0] for each in findings if each.entries and each.entries[0].status is Status.WRONG][:_TRIED]
+    try:
+        if not all(drowns(investigation, entry.output.coordinate, entry.input.coordinate) for entry in worst):
+            return False
+    except BudgetExhausted:
+        return False  # what was found stands
+    noise = investigation.problem.outputs.typical(problem.value) * DOUBLE
+    for entry in wrong:
+        run = entry.output.block.slice
+        noise[run] = np.fmax(noise[run], noise_of_order_one(investigation, entry.input.coordinate))
+    investigation.take_as(replace(problem, noise=noise))
+    return True
+
+
+def _is_small(investigation: Investigation, entry: Entry) -> bool:
+    return entry.sides is None and is_buried(investigation, entry.input.coordinate, entry.difference)

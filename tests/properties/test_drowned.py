@@ -1,0 +1,108 @@
+"""Saturated functions, whose values and gradients are round-off of numbers of order one inside."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch.nn import functional
+
+from gradproof import Status, Verdict, check
+from gradproof.torch import gradcheck
+
+Function = Callable[[torch.Tensor], torch.Tensor]
+
+
+def cross_entropy(x: torch.Tensor) -> torch.Tensor:
+    return functional.cross_entropy(x[None], torch.tensor([0]))
+
+
+def with_ones(x: torch.Tensor) -> torch.Tensor:
+    return functional.binary_cross_entropy_with_logits(x, torch.ones_like(x))
+
+
+def identity(x: torch.Tensor) -> torch.Tensor:
+    """The logarithm of 1, as a sum."""
+    return x.log_softmax(0).exp().sum().log()
+
+
+SATURATED: dict[str, tuple[Function, tuple[float, ...]]] = {
+    "cross entropy of 34": (cross_entropy, (34.0, 0.0, 0.0)),
+    "cross entropy of 40": (cross_entropy, (40.0, 0.0, 0.0)),
+    "binary cross entropy": (with_ones, (40.0, 50.0)),
+    "gelu of -10": (functional.gelu, (-10.0,)),
+    "gelu of -6": (functional.gelu, (-6.0, -5.9, -5.8)),
+    "ndtr": (torch.special.ndtr, (-10.0,)),
+    "log(1 + exp)": (lambda x: (1 + x.exp()).log(), (-36.0, -20.0)),
+}
+UNSEEN: dict[str, tuple[Function, tuple[float, ...]]] = {"1 - erf": (lambda x: 1 - x.erf(), (5.9, 5.5))}
+"""Of which nothing but noise is to be seen, so that wrong ones are not found either."""
+SMALL: dict[str, Function] = {
+    "Planck's constant": lambda x: 6.6e-34 * x**2,
+    "1e-15 sin": lambda x: 1e-15 * x.sin(),
+    "1e-20 exp, summed": lambda x: 1e-20 * x.exp().sum(),
+}
+
+
+def point(*values: float) -> torch.Tensor:
+    return torch.tensor(values, dtype=torch.float64, requires_grad=True)
+
+
+def times(factor: float, function: Function) -> Function:
+    """The function, with a gradient that is so many times the right one."""
+
+    class Spoiled(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: torch.autograd.function.FunctionCtx, x: torch.Tensor) -> torch.Tensor:
+            ctx.save_for_backward(x)
+            return function(x)
+
+        @staticmethod
+        def backward(ctx: torch.autograd.function.FunctionCtx, *grads: torch.Tensor) -> torch.Tensor:
+            (x,) = ctx.saved_tensors  # type: ignore[attr-defined]
+            with torch.enable_grad():
+                moved = x.detach().requires_grad_()
+                return factor * torch.autograd.grad(function(moved), moved, grads[0])[0]
+
+    return Spoiled.apply
+
+
+@pytest.mark.parametrize("name", [*SATURATED, *UNSEEN])
+def test_a_right_gradient_of_a_saturated_function_does_not_fail(name: str) -> None:
+    function, values = {**SATURATED, **UNSEEN}[name]
+    report = check(function, point(*values))
+    assert report.verdict is not Verdict.FAIL, str(report)
+    assert gradcheck(function, point(*values))
+    assert gradcheck(function, point(*values), fast_mode=True)
+
+
+@pytest.mark.parametrize("factor", [1.3, -1.0])
+@pytest.mark.parametrize("name", SATURATED)
+def test_a_wrong_one_fails(name: str, factor: float) -> None:
+    function, values = SATURATED[name]
+    report = check(times(factor, function), point(*values))
+    assert report.verdict is Verdict.FAIL
+    worst = report.findings[0]
+    assert (worst.property, worst.status, worst.input, worst.output) == ("jacobian", Status.WRONG, 0, 0)
+
+
+@pytest.mark.parametrize("factor", [1.3, -1.0])
+@pytest.mark.parametrize("name", UNSEEN)
+def test_what_is_not_seen_does_not_pass(name: str, factor: float) -> None:
+    function, values = UNSEEN[name]
+    assert not check(times(factor, function), point(*values)).ok
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_constant_that_is_made_of_round_off_does_not_fail(seed: int) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.randn(4, generator=generator, dtype=torch.float64).requires_grad_()
+    assert check(identity, x).verdict is not Verdict.FAIL
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_a_function_that_is_small_by_design_is_judged_by_its_own_size(name: str) -> None:
+    assert check(SMALL[name], point(1.0, 2.0, 3.0)).ok
+    for factor in (1.3, 0.0, -1.0):
+        assert check(times(factor, SMALL[name]), point(1.0, 2.0, 3.0)).verdict is Verdict.FAIL
