@@ -321,6 +321,7 @@ def _screen(stencil: Stencil, tolerances: Tolerances, tile: _Tile, analytic: Mat
     relative = tolerances.rtol[columns]
     tolerance *= relative + tolerances.row_rtol[rows, None] if tolerances.has_low_rows else relative
     tolerance += tolerances.atol(rows, columns)
+    tolerance *= tolerances.at_first_sight
     if tolerances.one_step_is_sharp and every(difference <= tolerance):  # nearly always: leave it at that
         return []
     noise, reach = stencil.floor(rows, columns)

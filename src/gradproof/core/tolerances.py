@@ -38,6 +38,8 @@ _DUST = 2.0**-3
 _MOST_OF = 0.5
 # Of what low precision makes of zero: numerical entries that are as small are zero, as far as it can tell.
 _NOTHING = 2.0**-10
+# What one step acquits by itself of what has been accused: half a tolerance leaves the other half to its truncation.
+_AT_FIRST_SIGHT = 0.5
 
 
 class Tolerances:
@@ -164,6 +166,14 @@ class Tolerances:
     def bounded(self, size: Matrix, columns: Places) -> Matrix:
         """The sizes of entries, as far as they count."""
         return size if self._most is None else np.minimum(size, self._most[columns])
+
+    @property
+    def at_first_sight(self) -> float:
+        """The part of a tolerance within which one step acquits an entry.
+
+        Where a certificate says what is excused at most, what that step is off by must not come on top of it.
+        """
+        return 1.0 if self._most is None else _AT_FIRST_SIGHT
 
     def of(self, size: Vector, rows: Indices, columns: Indices, bar: Vector | float = np.inf) -> Vector:
         """What single entries of these sizes may be off by, seen with such error bars.
