@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 from array_problem import DOUBLE, HALF, Part, investigation
+from torch.nn import functional
 
+from gradproof import Verdict, check
 from gradproof.core.investigation import Investigation
 from gradproof.core.options import Options
 from gradproof.properties.allowance import allowed_difference, weight, zero_gradient
@@ -44,3 +47,18 @@ def test_rtol_is_relative_to_the_largest_gradient_of_each_input() -> None:
     case = investigation(lambda x: x.sum(), np.ones(4), inputs=[Part((2,)), Part((2,))])
     allowed = allowed_difference(case, Options(rtol=0.1), np.array([1.0, -10.0, 200.0, np.nan]))
     assert allowed == pytest.approx([1.0, 1.0, 20.0, 20.0])
+
+
+def standardised(x: torch.Tensor) -> torch.Tensor:
+    """Of numbers that nearly tie: what their difference loses, the norm makes large again."""
+    y = (x + 1) * 1e6
+    y = y / (y.std() + 1e-5)
+    return y / y.norm()
+
+
+def test_a_sum_of_right_entries_that_differs_by_round_off_is_no_law_broken() -> None:
+    ties = [-0.56934086395, -0.56934074476, -0.56934071447, -0.56934093271, -0.56934091749, -0.56934100362]
+    assert check(standardised, torch.tensor(ties, dtype=torch.float64, requires_grad=True)).ok
+    x = torch.tensor([0.2, 0.48], dtype=torch.float64, requires_grad=True)
+    constant = check(lambda x: functional.layer_norm(x.logsumexp(0, keepdim=True) + 0 * x, (2,)), x)
+    assert constant.verdict is not Verdict.FAIL, str(constant)

@@ -74,6 +74,17 @@ def explains(investigation: Investigation, mode: Mode, sum_: Iterable[tuple[floa
         return False  # what is off by more than double precision allows is rarely its round-off
 
 
+def halves_add_up(investigation: Investigation, mode: Mode) -> bool:
+    """Whether the answers to two halves of -2 times the shared question make up that to all, but for round-off."""
+    apply = investigation.vjp if mode is Mode.REVERSE else investigation.jvp
+    whole = investigation.cotangent if mode is Mode.REVERSE else investigation.tangent
+    half = -2.0 * whole
+    half[len(half) // 2 :] = 0.0
+    other = -2.0 * whole - half
+    off = apply(half) + apply(other) + 2.0 * apply(whole)
+    return explains(investigation, mode, [(1.0, half), (1.0, other), (2.0, whole)], off)
+
+
 def explained_gap(investigation: Investigation) -> float:
     """By how much <v, J u> may differ from <J^T v, u> by round-off of both answers, as it is measured."""
     gap = 0.0

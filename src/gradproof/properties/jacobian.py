@@ -23,6 +23,7 @@ from gradproof.core.status import Status
 from gradproof.core.suspects import Judged
 from gradproof.core.types import Indices
 from gradproof.core.words import Words
+from gradproof.properties.allowance import halves_add_up
 from gradproof.properties.by_integral import by_integral, can_integrate
 from gradproof.properties.by_twin import by_twin, has_twin
 from gradproof.properties.drowned import is_drowned
@@ -179,7 +180,7 @@ def _told(investigation: Investigation, options: Options, mode: Mode, outcome: O
         yield from describe(investigation.problem, options, judged, "jacobian", _HEADLINES[mode])
     yield from (_unlocated(mode, accusation, investigation.cost.option) for accusation in outcome.unlocated)
     yield from (_drowned(mode, accusation) for accusation in outcome.drowned)
-    if outcome.nonlinear:
+    if outcome.nonlinear and not halves_add_up(investigation, mode):
         yield _nonlinear(mode, investigation.problem.words)
     yield from (_doubt(mode, "unseen", doubt) for doubt in outcome.unseen)
     yield from (_doubt(mode, "", doubt) for doubt in outcome.unexplained)
