@@ -23,8 +23,10 @@ _TRIED = 4
 def is_on_waves(investigation: Investigation, findings: Sequence[Finding]) -> bool:
     """Whether the function goes as is claimed where an entry is called wrong; one evaluation, mostly."""
     wrong = [entry for each in findings for entry in each.entries if _can_be_asked(entry)][:_TRIED]
+    if not wrong:
+        return False
     stencil = Stencil(investigation)
-    if not wrong or not can_look(stencil):
+    if not can_look(stencil):
         return False
     for entry in wrong:
         row, column = entry.output.coordinate, entry.input.coordinate
