@@ -13,7 +13,7 @@ import numpy as np
 
 from gradproof.backends.jax.maps import Map
 from gradproof.backends.jax.transforms import Function
-from gradproof.backends.twins import APART, REACH, REACH_IN_EPS, is_coarse, same_change, same_function
+from gradproof.backends.twins import APART, REACH, REACH_IN_EPS, Change, is_coarse, same_change, same_function
 from gradproof.core.norm import parts
 from gradproof.core.precision import HALF_OR_LESS, WIDEST_FORMAT
 from gradproof.core.types import Vector
@@ -58,8 +58,8 @@ def _is_same(low: Map, wide: Map, value: Vector, here: Vector, eps: float) -> bo
         return False
     moved, beside = _moved(low, max(REACH, REACH_IN_EPS * eps))
     there = wide.at(beside)
-    fine, coarse = there - here, low.at(moved) - value
-    if not all(same_change(fine[b.slice], coarse[b.slice], value[b.slice], eps) for b in blocks):
+    fine, coarse = Change(here, there), Change(value, low.at(moved))
+    if not all(same_change(fine.within(block), coarse.within(block), eps) for block in blocks):
         return False
     if not np.isfinite(there).all():
         there = wide.at(low.point * (1.0 - APART))
