@@ -11,7 +11,7 @@ import torch
 import gradproof
 import gradproof.torch
 from gradproof.core import joint
-from gradproof.core.draws import LEAST_OF_LONG, random_probe
+from gradproof.core.draws import LEAST_OF_LONG, evenly, random_probe
 from gradproof.core.ladder import settle
 from gradproof.core.norm import PART
 
@@ -148,6 +148,14 @@ def test_long_draws_have_fair_signs_and_no_small_magnitudes():
     assert abs(np.corrcoef(drawn, random_probe(SIZE, 4))[0, 1]) < 0.02
 
 
+def test_long_neighbours_are_drawn_evenly():
+    drawn = evenly(SIZE, 0.25, np.random.default_rng(3))
+    assert np.abs(drawn).max() <= 0.25
+    assert abs(drawn.mean()) < 0.002
+    assert abs(drawn.std() - 0.25 / 3**0.5) < 0.002
+    assert len(np.unique(drawn)) > 2**15
+
+
 def test_its_bar_holds_that_of_the_ladder():
     draw, rungs, count = np.random.default_rng(0), (11, 14, 17), 500
     sizes, noise = [2.0**-rung for rung in rungs], 10.0 ** draw.uniform(-18, -10, count)
@@ -158,6 +166,46 @@ def test_its_bar_holds_that_of_the_ladder():
     sides = [joint._numeric(survey, each) for each in np.eye(count)]  # of one output each
     first, bar = np.array([side.total for side in sides]), np.array([side.noise for side in sides])
     assert (np.abs(first - value[0]) + error[0] <= bar * (1 + 1e-9)).all()
+
+
+def test_its_bar_of_two_rungs_is_that_of_the_survey():
+    draw, rungs, count = np.random.default_rng(0), (14, 17), 500
+    noise = 10.0 ** draw.uniform(-18, -10, count)
+    quotients = 1.0 + draw.standard_normal((2, count)) * 10.0 ** draw.uniform(-14, -2, (2, count))
+    survey = SimpleNamespace(ladder=[*zip(rungs, quotients, strict=True)], stencil=SimpleNamespace(noise=noise))
+    sides = [joint._numeric(survey, each) for each in np.eye(count)]
+    correction = (quotients[1] - quotients[0]) / 63.0
+    np.testing.assert_allclose([side.total for side in sides], quotients[1] + correction, rtol=1e-15)
+    np.testing.assert_allclose([side.noise for side in sides], 2.0 * np.abs(correction) + noise * 2.0**17, rtol=1e-12)
+
+
+def test_in_single_precision_the_question_to_both_precisions_is_the_one_about_all_outputs(settled):
+    x = numbers().float().detach().requires_grad_()
+    report = gradproof.check(lambda x: Sine.apply(x, 3, 0.0), x, modes="reverse")
+    assert report
+    assert settled == []
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_in_single_precision_an_error_below_the_certificate_of_both_precisions_is_found(settled, seed):
+    x, place = numbers(seed).float().detach().requires_grad_(), 1234 * (seed + 1)
+    report = gradproof.check(lambda x: Sine.apply(x, place, 1e-4), x, modes="reverse", seed=seed)
+    assert report.verdict is gradproof.Verdict.FAIL
+    assert report.findings[0].input_element == (place,)
+    assert settled
+
+
+def test_the_question_to_both_precisions_knows_nothing_of_the_direction(monkeypatch: pytest.MonkeyPatch):
+    asked, real = [], joint.ask_jointly
+
+    def ask(ledger, survey, step):
+        asked.append(np.sign(ledger.questions[0][0]) @ np.sign(survey.direction))
+        return real(ledger, survey, step)
+
+    monkeypatch.setattr("gradproof.core.questioning.ask_jointly", ask)
+    assert gradproof.check(torch.sin, numbers().float().detach().requires_grad_(), modes="reverse")
+    assert asked
+    assert abs(asked[0]) < 5 * SIZE**0.5
 
 
 class Squares(torch.autograd.Function):

@@ -447,3 +447,30 @@ def test_check_grad_beside_a_kink_takes_the_slope_of_the_side_that_the_point_is_
     x = np.array([0.7, 1.0 + distance, -1.3])
     assert check_grad(hinge, right, x, direction=direction, rng=1) < 1e-3
     assert check_grad(hinge, mean, x, direction=direction, rng=1) > 0.1
+
+
+@pytest.mark.parametrize("distance", [0.0, 1e-15, -1e-15, 1e-16, -1e-20, 1e-300])
+@pytest.mark.parametrize("direction", ["all", "random"])
+def test_check_grad_at_a_kink_or_nearer_to_it_than_round_off_excuses_what_lies_between_the_sides(
+    distance: float, direction: str
+) -> None:
+    def lasso(x: Any) -> Any:
+        return (x**2).sum() + np.abs(x).sum()
+
+    def right(x: Any) -> Any:
+        return 2.0 * x + np.sign(x)
+
+    def beyond(x: Any) -> Any:
+        return 2.0 * x + np.where(x == distance, 1.25, np.sign(x))
+
+    x = np.array([1.0, distance, -1.3])
+    assert check_grad(lasso, right, x, direction=direction, rng=1) < 1e-6
+    along = np.random.default_rng(1).standard_normal(3)[1] if direction == "random" else 1.0
+    assert check_grad(lasso, beyond, x, direction=direction, rng=1) == pytest.approx(0.25 * abs(along), rel=1e-3)
+
+
+def test_check_grad_excuses_nothing_at_a_jump() -> None:
+    def step(x: Any) -> Any:
+        return np.where(x < 1.0, 0.0, 1.0 + x).sum()
+
+    assert not check_grad(step, np.ones_like, np.array([1.0])) < 1.0

@@ -64,7 +64,8 @@ def check_grad(
     Arguments and result are those of `scipy.optimize.check_grad`. At its default, `epsilon` means that steps are
     chosen, and what is left of a right gradient is the error of a ladder of steps or of a complex step; any other
     `epsilon` is the step of a plain forward difference, as in SciPy. With `direction="random"` the derivative
-    along one random vector is compared; `rng` is what draws it (`seed` is its old name).
+    along one random vector is compared; `rng` is what draws it (`seed` is its old name). On a kink, or nearer to one
+    than round-off lets steps be, the difference is that to the nearest number between the slopes of the two sides.
 
     A number is no verdict: whether 1e-6 is much depends on the function. `gradproof.check` judges.
 
@@ -83,7 +84,7 @@ def check_grad(
     if np.ndim(epsilon) or float(epsilon) != _EPSILON:
         numeric = _forward_differences(func, point, args, epsilon, along)
     else:
-        numeric = numeric_jacobian(func, (point, *args), along=along)
+        numeric = numeric_jacobian(func, (point, *args), along=along, claimed=claimed)
     expected = claimed if along is None else np.dot(claimed, along)
     difference = expected - numeric.reshape(np.shape(expected))
     return float(np.sqrt(np.sum(np.square(difference))))

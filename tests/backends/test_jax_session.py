@@ -394,9 +394,9 @@ def test_symbolic_zeros_are_asked_only_where_a_rule_takes_them(x: Any) -> None:
 
 
 def test_a_budget_is_kept(x: Any) -> None:
-    report = gradproof.check(jnp.sin, jnp.linspace(-1, 1, 50), budget=8)
+    report = gradproof.check(jnp.sin, jnp.linspace(-1, 1, 50), budget=6)
     assert report.verdict is gradproof.Verdict.INCONCLUSIVE
-    assert report.cost.evaluations <= 8
+    assert report.cost.evaluations <= 6
 
 
 def test_the_second_derivative_of_a_scalar_is_symmetric(x: Any) -> None:

@@ -6,9 +6,12 @@ they are, by the same numbers.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from gradproof.core.norm import parts
+from gradproof.core.space import Block
 from gradproof.core.types import Vector
 
 SAME_VALUE = 64.0
@@ -32,20 +35,43 @@ def same_function(fine: Vector, coarse: Vector, eps: float) -> bool:
     >>> same_function(np.array([1.0, 2.0]), np.array([1.0, 2.001]), 2.0**-23)
     False
     """
-    if fine is coarse or np.array_equal(fine, coarse):
+    if fine is coarse:
         return True
     beside = OF_THE_LARGEST * _largest(fine)
-    return all(_near(fine[p], coarse[p], SAME_VALUE * eps * (np.abs(fine[p]) + beside)) for p in parts(len(fine)))
+    return all(_near(fine[p], coarse[p], _round_off(fine[p], beside, SAME_VALUE * eps)) for p in parts(len(fine)))
 
 
-def same_change(fine: Vector, coarse: Vector, value: Vector, eps: float) -> bool:
-    """Whether two changes of a value are one, where the value has round-off of the lower precision."""
-    beside = OF_THE_LARGEST * _largest(value)
+def same_change(fine: Change, coarse: Change, eps: float) -> bool:
+    """Whether two changes are one, where the values of the second have round-off of the lower precision."""
+    beside = OF_THE_LARGEST * _largest(coarse.here)
+    for part in parts(len(coarse.here)):
+        one, other = fine.of(part), coarse.of(part)
+        allowed = _round_off(coarse.here[part], beside, SAME_CHANGE * eps)
+        allowed += SAME_CHANGE_SHARE * np.abs(one)
+        if not _near(one, other, allowed):
+            return False
+    return True
 
-    def allowed(part: slice) -> Vector:
-        return SAME_CHANGE * eps * (np.abs(value[part]) + beside) + SAME_CHANGE_SHARE * np.abs(fine[part])
 
-    return all(_near(fine[part], coarse[part], allowed(part)) for part in parts(len(fine)))
+class Change(NamedTuple):
+    """The values of a function at two points."""
+
+    here: Vector
+    there: Vector
+
+    def of(self, part: slice) -> Vector:
+        return self.there[part] - self.here[part]
+
+    def within(self, block: Block) -> Change:
+        """That of some outputs."""
+        return Change(self.here[block.slice], self.there[block.slice])
+
+
+def _round_off(values: Vector, beside: float, relative: float) -> Vector:
+    sizes = np.abs(values)
+    sizes += beside
+    sizes *= relative
+    return sizes
 
 
 def is_coarse(there: Vector, here: Vector) -> bool:
@@ -63,10 +89,12 @@ def is_coarse(there: Vector, here: Vector) -> bool:
 
 
 def _largest(values: Vector) -> float:
-    return max(float(values.max()), -float(values.min())) if len(values) else 0.0
+    largest = [max(float(values[part].max()), -float(values[part].min())) for part in parts(len(values))]
+    return float(np.max(largest, initial=0.0))  # NaN stays
 
 
 def _near(left: Vector, right: Vector, allowed: Vector) -> bool:
     """Whether they differ by no more than that, where one of them is a finite number."""
-    near = np.abs(left - right) <= allowed
+    apart = left - right
+    near = np.abs(apart, out=apart) <= allowed
     return bool(near.all()) or bool((near | (~np.isfinite(left) & ~np.isfinite(right))).all())

@@ -6,6 +6,7 @@ decides which of a backend's batches can be relied on.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -28,7 +29,7 @@ from gradproof.core.capabilities import (
 )
 from gradproof.core.cost import Cost
 from gradproof.core.directions import is_long, stretched
-from gradproof.core.draws import basis, random_probe
+from gradproof.core.draws import Drawn, basis
 from gradproof.core.jacobians import Screened
 from gradproof.core.precision import NEARBY, reordered
 from gradproof.core.problem import Mode, Problem, given
@@ -37,7 +38,6 @@ from gradproof.core.types import ALL, Indices, Matrix, Vector
 C = TypeVar("C")
 T = TypeVar("T")
 
-_LONG = 2**18  # drawn vectors that are longer are not kept: they take memory
 _NOBODY: frozenset[int] = frozenset()
 _UNINSPECTED = Inspection(None, None)
 
@@ -53,9 +53,7 @@ class Investigation:
         self.cost.evaluations += problem.evaluations
         anew = problem.capability(Anew)
         self.cost.calls_anew = None if anew is None else anew.is_needed
-        self.scale = problem.scale()
-        """What steps are measured in, for each input coordinate."""
-        self._drawn: dict[tuple[int, int], Vector] = {}
+        self._drawn = Drawn()
         self._cotangent: Vector | None = None
         self._tangent: Vector | None = None
         self._direction: Vector | None = None
@@ -81,6 +79,11 @@ class Investigation:
         self._vjps, self._jvps = Trust(problem.inputs), Trust(problem.outputs)
         self._once: dict[Callable[..., Any], Any] = {}
 
+    @functools.cached_property
+    def scale(self) -> Vector:
+        """What steps are measured in, for each input coordinate."""
+        return self.made.scale()
+
     def asks(self, kind: type[C]) -> C:
         """A capability that the Problem must have: whoever needs one says so in the registry of properties."""
         found = self.problem.capability(kind)
@@ -102,18 +105,17 @@ class Investigation:
 
     def draw(self, size: int, further: int = 0) -> Vector:
         """Random signs and magnitudes by this investigation's seed, or by one `further` on; few are drawn once."""
-        drawn = self._drawn.get((size, further))
-        if drawn is None:
-            drawn = random_probe(size, self.seed + further)
-            if size <= _LONG:
-                self._drawn[size, further] = drawn
-        return drawn
+        return self._drawn.probe(size, self.seed + further)
 
     @property
     def cotangent(self) -> Vector:
         """The random cotangent that properties share."""
         self._cotangent = self.draw(self.problem.outputs.size) if self._cotangent is None else self._cotangent
         return self._cotangent
+
+    @cotangent.setter
+    def cotangent(self, cotangent: Vector) -> None:
+        self._cotangent, self._pullback = cotangent, None
 
     @property
     def tangent(self) -> Vector:
@@ -155,7 +157,7 @@ class Investigation:
 
     def share_cotangent(self, cotangent: Vector) -> Vector:
         """Replace the shared random cotangent by a better one; its answer."""
-        self._cotangent, self._pullback = cotangent, None
+        self.cotangent = cotangent
         return self.pullback
 
     def share_tangent(self, tangent: Vector) -> Vector:
@@ -316,10 +318,7 @@ class Investigation:
         return rows
 
     def batch_flaw(self, mode: Mode) -> BatchFlaw | None:
-        """What is wrong with the batched vjp or jvp, None if it gives what plain calls give.
-
-        Where noise was measured, a batch may round otherwise to that precision.
-        """
+        """What is wrong with the batched vjp or jvp, if anything: in measured noise, it may round otherwise."""
         round_off = 0.0 if self.problem is self.made else reordered(self.problem.coarsest_eps)
         return (self._vjps if mode is Mode.REVERSE else self._jvps).flaw(self._ways(mode), round_off)
 

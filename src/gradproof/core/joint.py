@@ -8,7 +8,8 @@ With L1 and L2 extrapolated from the coarser and the finer two of three rungs, a
 
     3 |L2 - L1| + noise on the second rung + 0.2 noise on the third
 
-which holds all that the bar of `ladder.settle` does, whichever of the two that takes. The cotangent weighs all outputs
+which holds all that the bar of `ladder.settle` does, whichever of the two that takes. Of two rungs, value and bar are
+those of `Survey`: the extrapolation, twice what that adds to the finer one, and noise. The cotangent weighs all outputs
 alike, so that the one that is seen least is seen as well as it can be.
 """
 
@@ -19,6 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from gradproof.core.agreement import smallest_of
 from gradproof.core.draws import LEAST_OF_LONG
 from gradproof.core.ledger import Ledger
 from gradproof.core.norm import PART, parts, products, sum_of_squares
@@ -49,15 +51,18 @@ class _Side(NamedTuple):
 def ask_jointly(ledger: Ledger, survey: Survey, step: float) -> Probe | None:
     """Ask one random cotangent about all outputs; None where that is known not to see enough.
 
-    What it does not accuse of is entered, for all outputs alike.
+    Where one is answered already, whose signs know nothing of the direction, that is the question. What it does not
+    accuse of is entered, for all outputs alike.
     """
     if not _can_be_asked(ledger, survey):
         return None
-    cotangent = ledger.investigation.draw(ledger.problem.outputs.size, 1)
-    numeric, wanted = _numeric(survey, cotangent), LEAST_OF_LONG * _least_wanted(ledger, survey, step)
+    known = ledger.questions[0] if ledger.questions else None
+    cotangent = ledger.investigation.draw(ledger.problem.outputs.size, 1) if known is None else known[0]
+    least = LEAST_OF_LONG if known is None else smallest_of(cotangent)
+    numeric, wanted = _numeric(survey, cotangent), least * _least_wanted(ledger, survey, step)
     if not CONFIDENCE * numeric.noise <= _ROOM * wanted or numeric.noise > _BLURRED * numeric.least or survey.bends:
         return None
-    pullback = ledger.answered(cotangent)
+    pullback = ledger.answered(cotangent) if known is None else known[1]
     claimed, size = ledger.investigation.once(Paired).of(survey.direction, pullback)
     problem = ledger.problem
     round_off = problem.outputs.coarsest_eps * numeric.size + problem.inputs.coarsest_eps * size
@@ -65,7 +70,7 @@ def ask_jointly(ledger: Ledger, survey: Survey, step: float) -> Probe | None:
     made = Probe(cotangent, numeric.total - claimed, threshold, claimed, size)
     hidden = threshold + abs(made.residual)
     if not made.accuses and hidden <= wanted:
-        survey.enter_jointly(Entered(hidden, pullback, claimed, size), hidden / LEAST_OF_LONG)
+        survey.enter_jointly(Entered(hidden, pullback, claimed, size), hidden / least)
         survey.clear_from = step
     return made
 
@@ -84,7 +89,7 @@ def hides_in_tangents(ledger: Ledger, pushed: Vector) -> float:
     excused = reordered(ledger.problem.coarsest_eps) * (size + shown.size)
     if not abs(forward - shown.moved) <= excused:
         return math.inf
-    hides = excused / LEAST_OF_LONG
+    hides = excused / smallest_of(cotangent)
     return hides if hides <= _least_wanted(ledger, survey, ledger.smallest_step) else math.inf
 
 
@@ -105,7 +110,7 @@ def _can_be_asked(ledger: Ledger, survey: Survey) -> bool:
     problem = ledger.problem
     return (
         not survey.is_settled
-        and len(survey.ladder) == 3
+        and len(survey.ladder) in (2, 3)
         and ledger.precise
         and problem.noise is None
         and ledger.stencil.still is None
@@ -115,32 +120,56 @@ def _can_be_asked(ledger: Ledger, survey: Survey) -> bool:
 
 
 def _numeric(survey: Survey, cotangent: Vector) -> _Side:
-    (_, coarse), (middle, mid), (finest, fine) = survey.ladder
-    gain = 4.0 ** (finest - middle) - 1.0
-    blurred = (2.0**middle + 0.2 * 2.0**finest) / 3.0
+    limits = _Limits(survey)
     sums, squares, bars, floors = list[float](), list[float](), list[float](), list[float]()
-    limit, apart, noise = (np.empty(PART) for _ in range(3))
+    noise = np.empty(PART)
     with np.errstate(all="ignore"):
         for part in parts(len(cotangent)):
             weights = cotangent[part]
-            here = slice(len(weights))
-            leap = np.subtract(mid[part], coarse[part], out=limit[here])
-            leap *= 1.0 / gain
-            finer = np.subtract(fine[part], mid[part], out=apart[here])
-            finer *= 1.0 + 1.0 / gain
-            finer -= leap
-            bar = np.abs(finer, out=finer)
-            floor = np.multiply(survey.stencil.noise[part], blurred, out=noise[here])
+            value, bar = limits.of(part)
+            floor = np.multiply(survey.stencil.noise[part], limits.blurred, out=noise[: len(weights)])
             floors.append(sum_of_squares(floor))
             bar += floor
             bar *= weights
             bars.append(sum_of_squares(bar))
-            leap += mid[part]
-            leap *= weights
-            sums.append(float(np.add.reduce(leap)))
-            squares.append(sum_of_squares(leap))
+            value *= weights
+            sums.append(float(np.add.reduce(value)))
+            squares.append(sum_of_squares(value))
         size, noisy, least = (math.sqrt(sum(each)) for each in (squares, bars, floors))
-        return _Side(sum(sums), size, 3.0 * noisy, 3.0 * least)  # bars and floors are thirds
+        return _Side(sum(sums), size, limits.times * noisy, limits.times * least)
+
+
+class _Limits:
+    """Values of outputs, and their bars but for noise; in room that the next part takes over.
+
+    Bars are smaller by a factor, `times`, and so is the noise on the rungs that is to be added, `blurred`.
+    """
+
+    def __init__(self, survey: Survey) -> None:
+        self._quotients = [quotient for _, quotient in survey.ladder]
+        (middle, _), (finest, _) = survey.ladder[-2:]
+        self._gain = 4.0 ** (finest - middle) - 1.0
+        self.times = 3.0 if len(self._quotients) == 3 else 2.0
+        blurred = 2.0**middle + 0.2 * 2.0**finest if len(self._quotients) == 3 else 2.0**finest
+        self.blurred = blurred / self.times
+        self._value, self._bar = np.empty(PART), np.empty(PART)
+
+    def of(self, part: slice) -> tuple[Vector, Vector]:
+        *_, mid, fine = (quotient[part] for quotient in self._quotients)
+        here = slice(len(fine))
+        if len(self._quotients) == 2:
+            leap = np.subtract(fine, mid, out=self._value[here])
+            leap *= 1.0 / self._gain
+            bar = np.abs(leap, out=self._bar[here])
+            leap += fine
+            return leap, bar
+        leap = np.subtract(mid, self._quotients[0][part], out=self._value[here])
+        leap *= 1.0 / self._gain
+        finer = np.subtract(fine, mid, out=self._bar[here])
+        finer *= 1.0 + 1.0 / self._gain
+        finer -= leap
+        leap += mid
+        return leap, np.abs(finer, out=finer)
 
 
 def _least_wanted(ledger: Ledger, survey: Survey, step: float) -> float:

@@ -37,8 +37,9 @@ _FLOOR = 4.0
 _OWN_SHARE = 0.25
 # The part of all that moves an output below which a weak input need not be seen: a bias before a batch norm is as weak.
 _DUST = 1e-7
-# Outputs up to which two rungs see well enough for torch's tolerances, and for relative ones from this on.
-_FEW, _LOOSE = 20_000, 1e-5
+# Outputs up to which two rungs see well enough for torch's tolerances; relative ones from which on they do so, too, and
+# outputs up to which they see as much of entries about as large as the outputs: 1e-5 of a million elements of sin.
+_FEW, _LOOSE, _FEW_LOOSELY = 20_000, 1e-5, 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +90,8 @@ class Ledger:
         self.direction = draw_direction(self.stencil)
         self.survey = Survey(self.stencil, self.direction)
         self.rungs = ProbeRungs.of(self.stencil.only_eps or float(self.stencil.eps.max()))
-        loose = self.explicit or (self.precise and (options.rtol or 0.0) >= _LOOSE)
-        few = loose and problem.outputs.size <= _FEW
+        loose = self.precise and (options.rtol or 0.0) >= _LOOSE and not self.explicit
+        few = (self.explicit or loose) and problem.outputs.size <= (_FEW_LOOSELY if loose else _FEW)
         self.survey.climb(*(self.rungs.base if few else (*self.rungs.coarser[:1], *self.rungs.base)))
         self.steps: list[tuple[Block, float]] = [
             (block, smallest_of(self.direction[block.slice])) for block in problem.inputs.blocks if block.size
@@ -121,7 +122,7 @@ class Ledger:
     @property
     def known(self) -> tuple[Any, ...]:
         """All that was asked and measured so far."""
-        return (len(self.questions), *(survey.value for survey in self.surveys))
+        return (len(self.questions), *(survey.about for survey in self.surveys))
 
     @property
     def easiest_step(self) -> float:

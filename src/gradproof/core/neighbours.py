@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from gradproof.core.draws import evenly
 from gradproof.core.norm import parts
 from gradproof.core.space import Block, Space
 from gradproof.core.types import Vector
@@ -39,14 +40,11 @@ class Neighbours:
         shift, turn = np.zeros(0), np.zeros(0)
         for k in range(number):
             if k % 2 == 0:
-                shift, turn = (self._drawn(len(values)) for values in (self._point, probe))
+                shift, turn = (evenly(len(values), self._reach, self._generator) for values in (self._point, probe))
                 for block in self._labels:
                     shift[block.slice] = 0.0
             sign = -1.0 if k % 2 == 0 else 1.0
             yield _turned(self._point, sign, shift), _turned(probe, 1.0, turn)
-
-    def _drawn(self, size: int) -> Vector:
-        return self._generator.uniform(-self._reach, self._reach, size)
 
     @functools.cached_property
     def _labels(self) -> list[Block]:

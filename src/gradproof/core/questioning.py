@@ -90,7 +90,8 @@ class Questioning:
         ledger, known = self._ledger, self._ledger.investigation.first_question
         if known is not None and not ledger.questions:
             ledger.questions.append(known)
-        if not ledger.questions and (made := ask_jointly(ledger, survey, step)) is not None:
+        is_first = len(ledger.surveys) == 1 and (not ledger.questions or known is not None)
+        if is_first and (made := ask_jointly(ledger, survey, step)) is not None:
             return made if made.accuses else None if survey.clear_from <= step else ledger.again(survey)
         if ledger.questions:
             return ledger.again(survey)

@@ -20,7 +20,7 @@ from gradproof.core.neighbours import Neighbours
 from gradproof.core.norm import norm, norm_of_products, parts
 from gradproof.core.precision import DERIVATIVE_ROUND_OFF, MOST_ROUND_OFF
 from gradproof.core.problem import Mode
-from gradproof.core.space import alike
+from gradproof.core.space import Block, alike
 from gradproof.core.types import Vector
 
 PAIRS = 3
@@ -88,14 +88,13 @@ class Responses:
             spread[block.slice] += spread[block.slice].mean() if block.size else 0.0
         return spread
 
-    def dust(self, question: Vector, answer: Vector) -> Vector:
-        """Round-off of what is zero but for that, like the gradient of a bias in front of a batch norm.
+    def dust(self, question: Vector, answer: Vector) -> Iterator[tuple[Block, Vector]]:
+        """Round-off of what is zero but for that, like the gradient of a bias in front of a batch norm; by block.
 
         It is made of numbers as large as the outputs, per change of an input as large as it is. What cancellation
         leaves shows by itself where answers are rounded on the way.
         """
-        problem, dust = self._low.problem, np.zeros(self._answered.size)
-        value = problem.value
+        problem, value = self._low.problem, self._low.problem.value
         if not math.isfinite(norm(value)):
             value = np.where(np.isfinite(value), value, 0.0)
         relative = min(DERIVATIVE_ROUND_OFF * self._eps, MOST_ROUND_OFF)
@@ -106,10 +105,9 @@ class Responses:
         for block in self._answered.blocks:
             part = norm_of_products(answer[block.slice], scale[block.slice])
             if part <= _NOTHING * math.sqrt(block.size) * whole:
-                dust[block.slice] = relative * whole / scale[block.slice]
+                yield block, relative * whole / scale[block.slice]
             elif not self.are_rounded and part <= _CANCELLED * self._eps * whole:
-                dust[block.slice] = relative * whole / math.sqrt(block.size) / scale[block.slice]
-        return dust
+                yield block, relative * whole / math.sqrt(block.size) / scale[block.slice]
 
     @property
     def _neighbours(self) -> Neighbours:
@@ -133,12 +131,14 @@ class Responses:
             return np.full(self._answered.size, np.nan)
 
 
-def widen(spread: Vector, answer: Vector, wide: Vector) -> None:
-    """Make a spread as wide as an answer is off, in place."""
+def widen(spread: Vector, answer: Vector, wide: Vector, more: float = 1.0) -> None:
+    """Make a spread as wide as an answer is off, or some times `more`, in place."""
     for part in parts(len(spread)):
         with np.errstate(invalid="ignore"):
             off = answer[part] - wide[part]
             np.abs(off, out=off)
         if not math.isfinite(float(np.add.reduce(off))):
             off[np.isnan(off)] = np.inf
+        if more != 1.0:
+            off *= more
         np.maximum(spread[part], off, out=spread[part])

@@ -65,12 +65,22 @@ def widened(investigation: Investigation) -> Investigation | None:
     if made is None or made.problem.vjp is None:
         return None
     wide = Investigation(made.problem, investigation.seed, investigation.cost)
-    question = rounded(investigation.problem.outputs, investigation.cotangent)
+    if investigation.problem is investigation.made and made.problem.point is investigation.problem.point:
+        wide.scale = investigation.scale
+    question = rounded(investigation.problem.outputs, _question(investigation))
+    if not investigation.is_pulled:
+        investigation.cotangent = question
     try:
         wide.first_question = question, wide.share_cotangent(question)
     except Exception:  # a backward for one precision only
         return None
     return wide
+
+
+def _question(investigation: Investigation) -> Vector:
+    """The shared cotangent, if it has its answer; else random weights that know nothing of the direction of surveys."""
+    asked, size = investigation.is_pulled, investigation.problem.outputs.size
+    return investigation.cotangent if asked else investigation.draw(size, 1)
 
 
 def rounded(space: Space, values: Vector) -> Vector:
@@ -137,8 +147,10 @@ class Comparer:
         """Both answers to a question, rounded to what the low precision can hold; what is known is not asked."""
         exact = rounded(self.asked, question)
         answer = self._ask_low(exact) if low is None else low
-        wide = self._ask_wide(exact) if wide is None else wide
-        if not np.isfinite(answer).all():
+        return self._compared(exact, answer, self._ask_wide(exact) if wide is None else wide)
+
+    def _compared(self, exact: Vector, answer: Vector, wide: Vector) -> Comparison:
+        if not math.isfinite(norm(answer)) and not np.isfinite(answer).all():
             answer = self._within_range(exact, answer, wide)
         return Comparison(self.answered, exact, answer, wide, Allowance.of(self.eps, self.options, exact))
 
@@ -161,8 +173,8 @@ class Comparer:
         reverse = self.mode is Mode.REVERSE
         question, answer = (low.cotangent, low.pullback) if reverse else (low.tangent, low.pushforward)
         known = self.wide.first_question if reverse else None
-        if known is not None and np.array_equal(known[0], rounded(self.asked, question)):
-            return self.compare(question, answer, known[1])
+        if known is not None and (known[0] is question or np.array_equal(known[0], rounded(self.asked, question))):
+            return self._compared(known[0], answer, known[1])
         return self.compare(question, answer)
 
     def second(self) -> Comparison:
@@ -183,16 +195,14 @@ class Comparer:
             return made
         spread, factors = np.zeros(self.answered.size), {block.start: 0.0 for block in self.answered.blocks}
         for answer in responses.of(made.question, neighbours):
-            widen(spread, answer, made.wide)
+            widen(spread, answer, made.wide, more)
             for block in self.answered.blocks:
                 found = abs(along(answer[block.slice], made.wide[block.slice]))
                 factors[block.start] = max(factors[block.start], found)
-        dust = responses.dust(made.question, made.wide)
-        for block in self.answered.blocks:
+        for block, dust in responses.dust(made.question, made.wide):
             size = norm(made.wide[block.slice])
-            factors[block.start] += norm(dust[block.slice]) / size if size else 0.0
-        spread *= more
-        spread += dust
+            factors[block.start] += norm(dust) / size if size else 0.0
+            spread[block.slice] += dust
         return dataclasses.replace(made, spread=spread, spread_factor=factors, beyond=responses.beyond)
 
     def run(self) -> tuple[Comparison, list[Deviation]]:

@@ -156,7 +156,7 @@ def _assemble(
     if not all(same_function(value[b.slice], first[b.slice], eps) for b in outputs.space.blocks):
         low.transforms.give_up(_OTHER_VALUES)
         value = low.at(point)
-    twin, tried = find_twin(make, low, value, draws=ingredients.draws)
+    twin, tried = find_twin(make, low, value, ingredients)
     capabilities: dict[type, Any] = {
         Batching: low.batching(),
         Elsewhere: low.elsewhere(),

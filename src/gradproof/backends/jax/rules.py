@@ -1,14 +1,21 @@
-"""What a function is made of, as far as its trace tells: rules that take symbolic zeros, random numbers."""
+"""What a function is made of, as far as its trace tells: rules that take symbolic zeros, random numbers, its steps."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
+import numpy as np
+
+from gradproof.core.precision import DOUBLE
 
 _RULES = ("custom_vjp", "custom_jvp")
 _RANDOM = ("random_", "threefry", "rng_")
+# Steps of which the trace does not tell what they do to numbers, or that are about their digits.
+_OPAQUE = ("callback", "custom_call", "ffi", "pallas", "infeed", "reduce_precision", "bitcast", "nextafter")
+_CONVERTS = "convert_element_type"
 
 
 class Ingredients:
@@ -40,6 +47,55 @@ class Ingredients:
     def draws(self) -> bool:
         """Whether it draws random numbers by PRNG keys."""
         return self._found is None or any(equation.primitive.name.startswith(_RANDOM) for equation in self._found)
+
+    def are_those_of(self, wide: Ingredients, eps: float) -> bool:
+        """Whether another is this function in double precision: the same steps, none of which rounds to a lower one.
+
+        `eps` is the precision of this one, to which constants are the same. What a trace does not tell is no.
+        """
+        if self._found is None or wide._found is None or self.draws:
+            return False
+        if any(map(_rounds, wide._found)) or any(map(_is_opaque, wide._found)):
+            return False
+        here, there = ([_Step.of(each) for each in found if not _widens(each)] for found in (self._found, wide._found))
+        return len(here) == len(there) and all(one.is_like(two, eps) for one, two in zip(here, there, strict=True))
+
+
+class _Step(NamedTuple):
+    """One equation of a trace, whatever its precision: its name, the shapes that it gives, and the numbers in it."""
+
+    name: str
+    shapes: tuple[Any, ...]
+    numbers: tuple[Any, ...]
+
+    @staticmethod
+    def of(equation: Any) -> _Step:
+        shapes = tuple(getattr(each.aval, "shape", None) for each in equation.outvars)
+        return _Step(
+            equation.primitive.name, shapes, tuple(each.val for each in equation.invars if hasattr(each, "val"))
+        )
+
+    def is_like(self, other: _Step, eps: float) -> bool:
+        if self[:2] != other[:2] or len(self.numbers) != len(other.numbers):
+            return False
+        pairs = zip(self.numbers, other.numbers, strict=True)
+        return all(np.allclose(one, two, rtol=eps, atol=0.0, equal_nan=True) for one, two in pairs)
+
+
+def _rounds(equation: Any) -> bool:
+    """Whether an equation gives numbers of a lower precision than double."""
+    dtypes = [getattr(each.aval, "dtype", None) for each in equation.outvars]
+    floating = [dtype for dtype in dtypes if dtype is not None and jnp.issubdtype(dtype, jnp.inexact)]
+    return any(float(jnp.finfo(dtype).eps) > DOUBLE for dtype in floating)
+
+
+def _is_opaque(equation: Any) -> bool:
+    return any(name in equation.primitive.name for name in _OPAQUE)
+
+
+def _widens(equation: Any) -> bool:
+    """Whether an equation converts to numbers that are not integers: in another precision there may be none."""
+    return equation.primitive.name == _CONVERTS and bool(jnp.issubdtype(equation.outvars[0].aval.dtype, jnp.inexact))
 
 
 def _trace(jitted: Any, *arguments: Any) -> Any:

@@ -12,8 +12,9 @@ from collections.abc import Callable
 import numpy as np
 
 from gradproof.backends.jax.maps import Map
+from gradproof.backends.jax.rules import Ingredients
 from gradproof.backends.jax.transforms import Function
-from gradproof.backends.twins import APART, REACH, REACH_IN_EPS, is_coarse, same_change, same_function
+from gradproof.backends.twins import APART, REACH, REACH_IN_EPS, Change, is_coarse, same_change, same_function
 from gradproof.core.norm import parts
 from gradproof.core.precision import HALF_OR_LESS, WIDEST_FORMAT
 from gradproof.core.types import Vector
@@ -31,35 +32,40 @@ class Twin:
         self.map, self.value, self.inside = wide, value, inside
 
 
-def find_twin(make: Make, low: Map, value: Vector, *, draws: bool) -> tuple[Twin | None, int]:
+def find_twin(make: Make, low: Map, value: Vector, made_of: Ingredients) -> tuple[Twin | None, int]:
     """The twin of a low-precision map with this value, if there is one that computes the same function.
 
     And how often that was evaluated, be it one or not.
 
-    `draws`: the function draws random numbers. They are others in double precision: in float32 the values would tell,
-    in half they would not.
+    Where the function draws random numbers, they are others in double precision: in float32 the values would tell, in
+    half they would not. Where both are traced, and one has the steps of the other, one value tells enough.
     """
     eps = max(low.inputs.space.coarsest_eps, low.outputs.space.coarsest_eps)
-    if (low.inputs.is_wide and low.outputs.is_wide) or eps > WIDEST_FORMAT or (draws and eps > HALF_OR_LESS):
+    if (low.inputs.is_wide and low.outputs.is_wide) or eps > WIDEST_FORMAT or (made_of.draws and eps > HALF_OR_LESS):
         return None, 0
     wide = None
     try:
         wide = Map(make(True), low.inputs.widened(), low.outputs.widened(), low.point)
         here = wide.at(low.point)
-        is_one = _is_same(low, wide, value, here, eps)
+        is_one = _is_same_here(low, value, here, eps) and (
+            made_of.are_those_of(wide.transforms.ingredients(wide.inputs.build(low.point)), eps)
+            or _is_same_beside(low, wide, value, here, eps)
+        )
     except Exception:  # whatever it raises in another precision: it does not run there
         return None, 0 if wide is None else wide.evaluations
     return Twin(wide, here, eps) if is_one else None, wide.evaluations
 
 
-def _is_same(low: Map, wide: Map, value: Vector, here: Vector, eps: float) -> bool:
+def _is_same_here(low: Map, value: Vector, here: Vector, eps: float) -> bool:
+    return all(same_function(here[block.slice], value[block.slice], eps) for block in low.outputs.space.blocks)
+
+
+def _is_same_beside(low: Map, wide: Map, value: Vector, here: Vector, eps: float) -> bool:
     blocks = low.outputs.space.blocks
-    if not all(same_function(here[block.slice], value[block.slice], eps) for block in blocks):
-        return False
     moved, beside = _moved(low, max(REACH, REACH_IN_EPS * eps))
     there = wide.at(beside)
-    fine, coarse = there - here, low.at(moved) - value
-    if not all(same_change(fine[b.slice], coarse[b.slice], value[b.slice], eps) for b in blocks):
+    fine, coarse = Change(here, there), Change(value, low.at(moved))
+    if not all(same_change(fine.within(block), coarse.within(block), eps) for block in blocks):
         return False
     if not np.isfinite(there).all():
         there = wide.at(low.point * (1.0 - APART))
