@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import numpy as np
 
-from gradproof.core.along import values_along
+from gradproof.core.afar import change_of
 from gradproof.core.investigation import Investigation
 from gradproof.core.noise import is_made_of_steps, learn_noise
 from gradproof.core.norm import norm
 from gradproof.core.options import Options
-from gradproof.core.precision import BY_DESIGN, DOUBLE, HALF_OR_LESS, NOISY_STRIDE, USUAL_STEP
+from gradproof.core.precision import DOUBLE, HALF_OR_LESS, NOISY_STRIDE, USUAL_STEP
 from gradproof.core.problem import Mode
 from gradproof.core.seen import Note, Seen
 from gradproof.core.space import Block
 from gradproof.core.staircases import step_width
 from gradproof.core.status import Status
+from gradproof.core.types import Vector
 from gradproof.properties.property import Compare, Pause
 from gradproof.results.finding import Finding
 
@@ -33,20 +34,32 @@ _AS_SLOPE = _STAIRCASE + "what is claimed was compared with the slope behind the
 _SAY_WHICH = 'say precision="float64" if the steps are meant; else a gradient is lost, as behind a detached cast'
 
 
+Lost = Callable[[Investigation, Options, list[Block], Vector], Iterator[Finding]]
+"""What long steps find of inputs of which zeros are claimed, by what outputs change as these move."""
+
+
 def in_noise(
-    investigation: Investigation, options: Options, compared: Compare
+    investigation: Investigation, options: Options, compared: Compare, lost: Lost
 ) -> Iterator[Finding | Seen | Note | Pause]:
     """What the ordinary comparison finds, with the noise that is known.
 
     A gradient that is zero for all of an input is the derivative between two steps of a staircase too: whether there is
-    one is looked at before it passes.
+    one is looked at before it passes. So is whether round-off of larger numbers hides that the function moves.
     """
     if investigation.problem is investigation.made or options.precision is not None:
         doubtful = False
         for found in compared(investigation, options):
             doubtful |= isinstance(found, Finding)
             yield from _unless_made_of_steps(investigation, options, found)
-        if options.precision is not None or doubtful or not _may_be_between_steps(investigation):
+        if options.precision is not None or doubtful:
+            return
+        zero = [block for block in investigation.problem.inputs.blocks if _is_zero(investigation, block)]
+        change = change_of(investigation, zero) if zero else None
+        if change is None:
+            return
+        if not learn_noise(investigation):
+            if options.step is None and investigation.problem.coarsest_eps <= DOUBLE:
+                yield from lost(investigation, options, zero, change)
             return
     all_found = _in_noise(investigation, options, compared)
     for found in all_found:
@@ -77,24 +90,6 @@ def _slopes_behind_steps(investigation: Investigation) -> Iterator[Note]:
             width = step_width(investigation, output, input_)
             if width is not None:
                 yield Note(_AS_SLOPE.format(output=output.label, width=width, input=input_.label))
-
-
-def _may_be_between_steps(investigation: Investigation) -> bool:
-    """Whether nothing but zeros is claimed of some input, which seems right, of a function that is a staircase."""
-    zero = [block for block in investigation.problem.inputs.blocks if _is_zero(investigation, block)]
-    return bool(zero) and _moves(investigation, zero) and learn_noise(investigation)
-
-
-def _moves(investigation: Investigation, blocks: list[Block]) -> bool:
-    """Whether the function changes at all over a step wider than any number format's, if these inputs move."""
-    problem = investigation.problem
-    direction = np.zeros(problem.inputs.size)
-    for block in blocks:
-        direction[block.slice] = (investigation.draw(problem.inputs.size) * investigation.scale)[block.slice]
-    values = values_along(investigation, direction, (BY_DESIGN, -BY_DESIGN))
-    if np.isnan(values).all(axis=1).any():  # a step too far
-        return False
-    return not all(np.array_equal(value, problem.value, equal_nan=True) for value in values)
 
 
 def _in_noise(investigation: Investigation, options: Options, compared: Compare) -> list[Finding | Seen]:
