@@ -50,6 +50,7 @@ _UNSETTLED = (
     "cannot be judged (difference quotients settle at no step that\n  round-off leaves: the function varies, or is "
     "noisy, over less than that)"
 )
+_VALUELESS = "cannot be judged (the output is no finite number here)"
 _STATUSES = tuple(Status)
 # Entries that are missing from a pattern, named at most.
 _NAMED = 4
@@ -306,7 +307,8 @@ def _finding(entries: tuple[Entry, ...], judged: Judged, wrong: int, headline: s
     output, input_ = worst.output.block, worst.input.block
     total = (output.size // output.parts) * (input_.size // input_.parts)
     unsettled = worst.status is Status.INCONCLUSIVE and math.isinf(worst.error)
-    verb = _UNSETTLED if unsettled else _VERBS[worst.status]
+    valueless = worst.status is Status.INCONCLUSIVE and math.isnan(worst.error)
+    verb = _UNSETTLED if unsettled else _VALUELESS if valueless else _VERBS[worst.status]
     count = f"{'at least ' if judged.located else ''}{wrong} of {total} entries {verb}"
     by = ", by difference / allowed" if worst.status is Status.WRONG else ""
     return Finding(
