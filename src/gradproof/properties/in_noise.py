@@ -92,15 +92,26 @@ def _or_by_longer_steps(
     except BudgetExhausted:
         yield from held
         raise
-    tries = _LONGER if held and _is_in_double(investigation, options) else ()
-    if not all(_is_blurred(investigation, each) for each in held if tries):
-        tries = ()
-    for stride in tries:
-        longer = _with_longer_steps(investigation, options, compared, stride)
-        if not any(isinstance(each, Finding) for each in longer):
-            yield from longer
-            return
-    yield from held
+    settled = _settled_from_afar(investigation, options, compared, held)
+    yield from held if settled is None else settled
+
+
+def _settled_from_afar(
+    investigation: Investigation, options: Options, compared: Compare, held: list[Finding]
+) -> list[Finding | Seen] | None:
+    """What longer steps saw, if they leave no doubt where round-off alone has left these; None: they do."""
+    if not held or not _is_in_double(investigation, options):
+        return None
+    if not all(_is_blurred(investigation, each) for each in held):
+        return None
+    try:
+        for stride in _LONGER:
+            longer = _with_longer_steps(investigation, options, compared, stride)
+            if not any(isinstance(each, Finding) for each in longer):
+                return longer
+    except BudgetExhausted:  # what is in doubt stays so
+        pass
+    return None
 
 
 def _is_in_double(investigation: Investigation, options: Options) -> bool:
