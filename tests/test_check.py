@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -13,6 +14,7 @@ import gradproof
 from gradproof import Status, Verdict, check
 from gradproof.core.problem import Mode
 from gradproof.properties import PROPERTIES
+from gradproof.torch import gradcheck
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if case.name != "empty"], ids=named)
@@ -269,6 +271,33 @@ def test_a_value_that_is_not_finite_is_the_hint() -> None:
     report = check(torch.log, x, modes="reverse")
     assert not report
     assert report.findings[0].hint.startswith("output 0, element [0] is nan at this point")
+
+
+MASK = torch.eye(4, dtype=torch.bool)
+
+
+@pytest.mark.parametrize("strategy", ["probes", "entries"])
+@pytest.mark.parametrize(
+    "masked",
+    [
+        lambda x: x.masked_fill(MASK, -math.inf),  # which claims 0 of what is masked
+        lambda x: x + torch.zeros(4, 4, dtype=x.dtype).masked_fill(MASK, -math.inf),  # and this one 1
+    ],
+)
+def test_an_output_that_is_infinite_cannot_be_judged_and_is_not_wrong(masked: Any, strategy: Any) -> None:
+    report = check(masked, numbers(4, 4), strategy=strategy)
+    assert report.verdict is Verdict.INCONCLUSIVE, str(report)
+    assert "cannot be judged (the output is no finite number here)" in report.findings[0].message
+    assert report.findings[0].hint.startswith("output 0, element [0, 0] is -inf at this point")
+    assert not gradcheck(masked, (numbers(4, 4),), raise_exception=False)  # as torch's own
+
+
+@pytest.mark.parametrize("strategy", ["probes", "entries"])
+@pytest.mark.parametrize("fill", [0.0, math.nan])
+def test_beside_it_others_are_wrong_as_ever(fill: float, strategy: Any) -> None:
+    wrong = custom(lambda x: x.masked_fill(MASK, -math.inf), lambda s, g: (2 - (fill != 0)) * g.masked_fill(MASK, fill))
+    report = check(wrong, numbers(4, 4), strategy=strategy, modes="reverse")
+    assert (report.verdict, report.findings[0].status) == (Verdict.FAIL, Status.WRONG)
 
 
 def test_inference_mode_is_refused() -> None:

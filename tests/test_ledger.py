@@ -139,6 +139,36 @@ def test_offsets_that_leave_much_to_be_seen_pass() -> None:
         assert check(right, x, modes="reverse", properties="jacobian").verdict is Verdict.PASS
 
 
+HIDDEN: dict[str, tuple[Callable[..., Any], Callable[..., Any], float]] = {
+    "erfc far left": (torch.erfc, lambda x: -1.1283791670955126 * (-x * x).exp(), -5.2134),
+    "erfc further right of it": (torch.erfc, lambda x: -1.1283791670955126 * (-x * x).exp(), -5.0),
+    "offset": (lambda x: 1e8 + 1e-3 * x, lambda x: torch.full_like(x, 1e-3), 0.3),
+    "logistic": (torch.sigmoid, lambda x: torch.sigmoid(x) * torch.sigmoid(-x), 27.0),
+}
+
+
+@pytest.mark.parametrize("name", HIDDEN)
+def test_longer_steps_see_what_round_off_hides_from_others(name: str) -> None:
+    """The derivative is a few hundred spacings of the value, over a step: a tenth of it is told, no more."""
+    function, derivative, at = HIDDEN[name]
+    x = torch.tensor([at], dtype=torch.float64, requires_grad=True)
+    right, wrong = (
+        custom(function, lambda s, g, by=by: by * g * derivative(s[0]))  # a custom Function has no forward mode
+        for by in (1.0, 3.0)
+    )
+    report = check(right, x, modes="reverse", properties="jacobian")
+    assert report.verdict is Verdict.PASS, str(report)
+    assert check(wrong, x, modes="reverse", properties="jacobian").verdict is not Verdict.PASS
+
+
+def test_longer_steps_do_not_speak_for_waves() -> None:
+    """The mean slope that they see is 1; what is lost is that of waves which ordinary steps come upon."""
+    for rate in (1e7, 1e9):
+        wrong = custom(lambda x, rate=rate: x + (rate * x).sin() / rate, lambda s, g: g)
+        x = torch.tensor([0.7], dtype=torch.float64, requires_grad=True)
+        assert check(wrong, x, modes="reverse", properties="jacobian").verdict is not Verdict.PASS
+
+
 @pytest.mark.parametrize("fast_mode", [False, True])
 def test_a_tolerance_that_round_off_does_not_let_see_is_said_so(fast_mode: bool) -> None:
     strong, weak = ((draw(50, seed=seed).abs() + 0.5).requires_grad_() for seed in range(2))

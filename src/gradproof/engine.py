@@ -309,7 +309,8 @@ def is_fatal(finding: Finding) -> bool:
     if finding.kind == "staircase":  # zero is claimed, and the step that others take stays between two of its own
         return False
     if finding.status is Status.INCONCLUSIVE and finding.entries and finding.kind != "lone kink":
-        return any(entry.difference > entry.tolerance and entry.error < math.inf for entry in finding.entries)
+        # so are those of outputs that are no numbers, whatever is claimed of them
+        return any(not entry.error >= math.inf and not entry.difference <= entry.tolerance for entry in finding.entries)
     return finding.status is not Status.KINK and finding.kind != "unseen"
 
 

@@ -142,3 +142,10 @@ def test_a_solver_that_stops_early_is_among_the_causes() -> None:
     rough = 1.0 + 1e-3 * torch.randn(60, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
     told = first_hint(custom(torch.sin, lambda s, g: g * s[0].cos() * rough), numbers(60))
     assert "a solver that stops early (set rtol)" in told
+
+
+def test_a_term_along_axes_of_complex_numbers_ends_no_search() -> None:
+    """Of both parts of a row the same is missing, which a sum over one of them does not tell."""
+    forgets_the_mean = custom(lambda x: x - (x.real + x.imag).mean(-1, keepdim=True), lambda s, g: g)
+    x = torch.randn(5, 5, dtype=torch.complex128, generator=torch.Generator().manual_seed(0)).requires_grad_()
+    assert "no usual cause fits" in first_hint(forgets_the_mean, x)

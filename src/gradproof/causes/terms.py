@@ -148,6 +148,8 @@ def along_axes(evidence: Evidence, found: Samples, cotangent: Vector) -> Iterato
 
 def _holds_on_a_line(evidence: Evidence, telling: Samples, cotangent: Vector, axes: tuple[int, ...], name: str) -> bool:
     """Whether all elements of one line along the axes, sampled or not, lack the same times the array, in their sum."""
+    if evidence.input.parts > 1:  # a complex element has two coordinates, which such a sum does not tell apart
+        return False
     array = dict(base_arrays(evidence)).get(name, np.ones(evidence.input.size))
     largest = int(np.argmax(np.where(telling.wrong, np.abs(telling.truth - telling.claim), 0.0)))
     inside = telling.columns - evidence.input.start
@@ -157,7 +159,7 @@ def _holds_on_a_line(evidence: Evidence, telling: Samples, cotangent: Vector, ax
         if axis not in axes:
             on_line &= index == evidence.positions(telling.columns)[axis][largest]
     direction = np.where(on_line, evidence.direction, 0.0) if len(axes) < len(everywhere) else evidence.direction
-    seen = evidence.missing(cotangent, direction) if evidence.input.parts == 1 and array[inside[largest]] else None
+    seen = evidence.missing(cotangent, direction) if array[inside[largest]] else None
     if seen is None:
         return False
     each = (telling.truth - telling.claim)[largest] / array[inside[largest]] * array * direction

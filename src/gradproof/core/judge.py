@@ -101,7 +101,14 @@ class Judge:
             done = self._measure_within_budget(judged, witness, most)
             if most < math.inf and not done.all():
                 judged = judged.take(np.flatnonzero(done))
+            self._spare_valueless(judged)
         return judged
+
+    def _spare_valueless(self, judged: Judged) -> None:
+        """Of outputs that are no finite numbers at the point nothing is known: a claim that is one is not WRONG."""
+        claim = judged.suspects.analytic
+        unknown = ~np.isfinite(self._stencil.problem.value[judged.suspects.rows]) & np.isfinite(claim)
+        judged.status[unknown], judged.error[unknown] = Status.INCONCLUSIVE.rank, np.nan
 
     def from_both_sides(self, mode: Mode, suspects: Suspects, element: int, rung: int) -> Judged | None:
         """Those of the suspects of one element that steps to both sides settle; of a complex one, or on waves, none."""

@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import numpy as np
 
-from gradproof.core.along import values_along
+from gradproof.core.afar import change_of
+from gradproof.core.cost import BudgetExhausted
 from gradproof.core.flags import some
 from gradproof.core.investigation import Investigation
 from gradproof.core.noise import is_made_of_steps, learn_noise
 from gradproof.core.norm import norm
 from gradproof.core.options import Options
-from gradproof.core.precision import BY_DESIGN, DOUBLE, HALF_OR_LESS, NOISY_STRIDE, USUAL_STEP
+from gradproof.core.precision import DOUBLE, EVALUATION_ROUND_OFF, HALF_OR_LESS, NOISY_STRIDE, USUAL_STEP
 from gradproof.core.problem import Mode
 from gradproof.core.seen import Note, Seen
 from gradproof.core.space import Block
 from gradproof.core.staircases import step_width
 from gradproof.core.status import Status
+from gradproof.core.types import Vector
 from gradproof.properties.property import Compare, Pause
 from gradproof.results.finding import Finding
 
@@ -34,26 +36,104 @@ _AS_SLOPE = _STAIRCASE + "what is claimed was compared with the slope behind the
 _SAY_WHICH = 'say precision="float64" if the steps are meant; else a gradient is lost, as behind a detached cast'
 
 
+# How much longer steps are tried where round-off hides in double precision what is to be seen, in turn.
+_LONGER = (NOISY_STRIDE, 2.0**5)
+# Round-off explains error bars up to this many times that of a step as long as the scale: of the second rung, fourfold.
+_BLURRED = 2.0**14
+
+Lost = Callable[[Investigation, Options, list[Block], Vector], Iterator[Finding]]
+"""What long steps find of inputs of which zeros are claimed, by what outputs change as these move."""
+
+
 def in_noise(
-    investigation: Investigation, options: Options, compared: Compare
+    investigation: Investigation, options: Options, compared: Compare, lost: Lost
 ) -> Iterator[Finding | Seen | Note | Pause]:
     """What the ordinary comparison finds, with the noise that is known.
 
     A gradient that is zero for all of an input is the derivative between two steps of a staircase too: whether there is
-    one is looked at before it passes.
+    one is looked at before it passes. So is whether round-off of larger numbers hides that the function moves.
     """
     if investigation.problem is investigation.made or options.precision is not None:
         doubtful = False
-        for found in compared(investigation, options):
+        for found in _or_by_longer_steps(investigation, options, compared):
             doubtful |= isinstance(found, Finding)
             yield from _unless_made_of_steps(investigation, options, found)
-        if options.precision is not None or doubtful or not _may_be_between_steps(investigation):
+        if options.precision is not None or doubtful:
+            return
+        zero = [block for block in investigation.problem.inputs.blocks if _is_zero(investigation, block)]
+        change = change_of(investigation, zero) if zero else None
+        if change is None:
+            return
+        if not learn_noise(investigation):
+            if options.step is None and investigation.problem.coarsest_eps <= DOUBLE:
+                yield from lost(investigation, options, zero, change)
             return
     all_found = _in_noise(investigation, options, compared)
     for found in all_found:
         yield from _between_steps(investigation, found)
     if not any(isinstance(found, Finding) for found in all_found):
         yield from _slopes_behind_steps(investigation)
+
+
+def _or_by_longer_steps(
+    investigation: Investigation, options: Options, compared: Compare
+) -> Iterator[Finding | Seen | Pause]:
+    """The comparison; and where nothing but round-off of outputs hides what is to be seen, by longer steps.
+
+    What these see must agree with what is claimed, and is not what they step over: shorter ones were blurred by
+    round-off, and by nothing else.
+    """
+    held = list[Finding]()
+    try:
+        for found in compared(investigation, options):
+            if isinstance(found, Finding):
+                held.append(found)
+            else:
+                yield found
+    except BudgetExhausted:
+        yield from held
+        raise
+    settled = _settled_from_afar(investigation, options, compared, held)
+    yield from held if settled is None else settled
+
+
+def _settled_from_afar(
+    investigation: Investigation, options: Options, compared: Compare, held: list[Finding]
+) -> list[Finding | Seen] | None:
+    """What longer steps saw, if they leave no doubt where round-off alone has left these; None: they do."""
+    if not held or not _is_in_double(investigation, options):
+        return None
+    if not all(_is_blurred(investigation, each) for each in held):
+        return None
+    try:
+        for stride in _LONGER:
+            longer = _with_longer_steps(investigation, options, compared, stride)
+            if not any(isinstance(each, Finding) for each in longer):
+                return longer
+    except BudgetExhausted:  # what is in doubt stays so
+        pass
+    return None
+
+
+def _is_in_double(investigation: Investigation, options: Options) -> bool:
+    """Whether steps are chosen here, for a function that is computed in double precision as far as is known."""
+    known = options.step is None and options.precision is None
+    return known and investigation.problem.coarsest_eps <= DOUBLE and investigation.problem.noise is None
+
+
+def _is_blurred(investigation: Investigation, finding: Finding) -> bool:
+    """Whether all that is in doubt are entries with error bars that round-off of the outputs explains."""
+    problem = investigation.problem
+    noise = EVALUATION_ROUND_OFF * DOUBLE * problem.outputs.typical(problem.value)
+    return (
+        finding.status is Status.INCONCLUSIVE
+        and bool(finding.entries)
+        and all(
+            entry.sides is None
+            and entry.error <= _BLURRED * noise[entry.output.coordinate] / investigation.scale[entry.input.coordinate]
+            for entry in finding.entries
+        )
+    )
 
 
 def _unless_made_of_steps(
@@ -80,24 +160,6 @@ def _slopes_behind_steps(investigation: Investigation) -> Iterator[Note]:
                 yield Note(_AS_SLOPE.format(output=output.label, width=width, input=input_.label))
 
 
-def _may_be_between_steps(investigation: Investigation) -> bool:
-    """Whether nothing but zeros is claimed of some input, which seems right, of a function that is a staircase."""
-    zero = [block for block in investigation.problem.inputs.blocks if _is_zero(investigation, block)]
-    return bool(zero) and _moves(investigation, zero) and learn_noise(investigation)
-
-
-def _moves(investigation: Investigation, blocks: list[Block]) -> bool:
-    """Whether the function changes at all over a step wider than any number format's, if these inputs move."""
-    problem = investigation.problem
-    direction = np.zeros(problem.inputs.size)
-    for block in blocks:
-        direction[block.slice] = (investigation.draw(problem.inputs.size) * investigation.scale)[block.slice]
-    values = values_along(investigation, direction, (BY_DESIGN, -BY_DESIGN))
-    if np.isnan(values).all(axis=1).any():  # a step too far
-        return False
-    return not all(np.array_equal(value, problem.value, equal_nan=True) for value in values)
-
-
 def _in_noise(investigation: Investigation, options: Options, compared: Compare) -> list[Finding | Seen]:
     """The comparison of a function that was seen to be noisy.
 
@@ -107,16 +169,21 @@ def _in_noise(investigation: Investigation, options: Options, compared: Compare)
     found = _all(compared(investigation, options))
     status = {each.status for each in found if isinstance(each, Finding)}
     if status == {Status.INCONCLUSIVE} and investigation.problem.outputs.coarsest_eps > HALF_OR_LESS:
-        longer = _with_longer_steps(investigation, options, compared)
+        longer = _with_longer_steps(investigation, options, compared, NOISY_STRIDE)
         if any(isinstance(each, Finding) for each in longer):
             return found
         return [*longer, *(each for each in found if isinstance(each, Seen))]  # an error must be seen by both
     return found
 
 
-def _with_longer_steps(investigation: Investigation, options: Options, compared: Compare) -> list[Finding | Seen]:
+def _with_longer_steps(
+    investigation: Investigation, options: Options, compared: Compare, stride: float
+) -> list[Finding | Seen]:
     problem, scale = investigation.problem, investigation.scale
-    investigation.scale = NOISY_STRIDE * np.maximum(scale, problem.inputs.typical(problem.point, least=1.0))
+    low = problem.noise is not None or problem.coarsest_eps > DOUBLE
+    investigation.scale = stride * (
+        np.maximum(scale, problem.inputs.typical(problem.point, least=1.0)) if low else scale
+    )
     try:
         return _all(compared(investigation, options))
     finally:

@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from gradproof.core.accusation import Accusation, Outcome
+from gradproof.core.afar import lost_slopes
 from gradproof.core.capabilities import Pattern, StandIn
 from gradproof.core.cost import BudgetExhausted
 from gradproof.core.entries import every_entry
@@ -18,10 +19,10 @@ from gradproof.core.precision import DOUBLE, HALF_OR_LESS, MISS, SINGLE
 from gradproof.core.probing import Prober
 from gradproof.core.problem import Mode, Problem
 from gradproof.core.seen import Note, Seen
-from gradproof.core.space import Space
+from gradproof.core.space import Block, Space
 from gradproof.core.status import Status
 from gradproof.core.suspects import Judged
-from gradproof.core.types import Indices
+from gradproof.core.types import Indices, Vector
 from gradproof.core.words import Words
 from gradproof.properties.allowance import halves_add_up
 from gradproof.properties.by_integral import by_integral, can_integrate
@@ -51,6 +52,7 @@ _UNSETTLED = (
     "cannot be judged (difference quotients settle at no step that\n  round-off leaves: the function varies, or is "
     "noisy, over less than that)"
 )
+_VALUELESS = "cannot be judged (the output is no finite number here)"
 _STATUSES = tuple(Status)
 # Entries that are missing from a pattern, named at most.
 _NAMED = 4
@@ -78,7 +80,7 @@ def _judged(investigation: Investigation, options: Options) -> Iterator[Finding 
         is_of_twin = problem.noise is not None and made.coarsest_eps > DOUBLE  # which is noisy itself
         if not is_of_twin and has_twin(investigation):
             return by_twin(investigation, options, _compared)
-    return in_noise(investigation, options, _compared)
+    return in_noise(investigation, options, _compared, _lost)
 
 
 def _in_low_precision(investigation: Investigation, options: Options) -> Iterator[Finding | Seen | Note | Pause]:
@@ -86,7 +88,7 @@ def _in_low_precision(investigation: Investigation, options: Options) -> Iterato
         return
     held: list[Finding] = []
     doubtful, told = False, frozenset[int]()
-    for found in in_noise(investigation, options, _compared):
+    for found in in_noise(investigation, options, _compared, _lost):
         if isinstance(found, Seen) and investigation.problem.coarsest_eps <= SINGLE:  # bars of half tell too little
             told |= frozenset(found.told)
         if isinstance(found, Finding) and found.mode is Mode.REVERSE and _is_unexplained(found):
@@ -184,6 +186,14 @@ def _told(investigation: Investigation, options: Options, mode: Mode, outcome: O
         yield _nonlinear(mode, investigation.problem.words)
     yield from (_doubt(mode, "unseen", doubt) for doubt in outcome.unseen)
     yield from (_doubt(mode, "", doubt) for doubt in outcome.unexplained)
+
+
+def _lost(investigation: Investigation, options: Options, zero: list[Block], change: Vector) -> Iterator[Finding]:
+    """What only long steps find of inputs of which nothing but zeros is claimed."""
+    found = lost_slopes(investigation, options, zero, change)
+    for judged in found.judged:
+        yield from describe(investigation.problem, options, judged, "jacobian", _HEADLINES[judged.mode])
+    yield from (_doubt(Mode.REVERSE, "unseen", doubt) for doubt in found.doubts)
 
 
 def _doubt(mode: Mode, kind: str, doubt: str) -> Finding:
@@ -301,7 +311,8 @@ def _finding(entries: tuple[Entry, ...], judged: Judged, wrong: int, headline: s
     output, input_ = worst.output.block, worst.input.block
     total = (output.size // output.parts) * (input_.size // input_.parts)
     unsettled = worst.status is Status.INCONCLUSIVE and math.isinf(worst.error)
-    verb = _UNSETTLED if unsettled else _VERBS[worst.status]
+    valueless = worst.status is Status.INCONCLUSIVE and math.isnan(worst.error)
+    verb = _UNSETTLED if unsettled else _VALUELESS if valueless else _VERBS[worst.status]
     count = f"{'at least ' if judged.located else ''}{wrong} of {total} entries {verb}"
     by = ", by difference / allowed" if worst.status is Status.WRONG else ""
     return Finding(

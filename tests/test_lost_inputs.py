@@ -1,0 +1,95 @@
+"""Inputs of which nothing but zeros is claimed, beside larger numbers, whose round-off hides what they do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from gradproof import Report, Status, Verdict, check
+from gradproof.torch import gradcheck
+
+Tensor = torch.Tensor
+
+
+def drawn(n: int, seed: int) -> Tensor:
+    return torch.randn(n, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+
+
+class Lost(torch.autograd.Function):
+    """What is given, and a gradient of zeros."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> Any:
+        return torch.zeros_like(grads[0])
+
+
+def beside(strong: float, of_weak: Callable[[Tensor], Tensor]) -> Callable[[Tensor, Tensor], Tensor]:
+    """A sum of a strong input and of what is made of a weak one, whose gradient is zero."""
+    return lambda x, weak: (strong * x).sum() + 1e-3 * of_weak(Lost.apply(weak)).sum()
+
+
+def checked(strong: float, of_weak: Callable[[Tensor], Tensor], n: int, seed: int = 0) -> Report:
+    inputs = drawn(n, seed).requires_grad_(), drawn(n, seed + 100).requires_grad_()
+    return check(beside(strong, of_weak), inputs, properties="jacobian", modes="reverse", seed=seed)
+
+
+@pytest.mark.parametrize("n", [1, 20])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_lost_input_is_found_by_long_steps(n: int, seed: int) -> None:
+    report = checked(1e8, lambda weak: weak, n, seed)
+    finding = report.findings[0]
+    assert (report.verdict, finding.status, finding.input) == (Verdict.FAIL, Status.WRONG, 1)
+    assert finding.analytic == 0
+    assert finding.numeric == pytest.approx(1e-3, rel=0.1)
+    assert "Jacobian mismatch for output 0 with respect to input 1 `weak`" in finding.message
+
+
+def test_so_is_that_of_a_function_that_is_no_straight_line() -> None:
+    report = checked(1e8, lambda weak: weak.sin().exp(), 5)
+    assert (report.verdict, report.findings[0].input) == (Verdict.FAIL, 1)
+
+
+@pytest.mark.parametrize("strong", [1e8, 1e9])
+def test_it_is_no_pass_where_no_entry_is_seen_alone(strong: float) -> None:
+    report = checked(strong, lambda weak: weak, 300)
+    assert report.verdict is not Verdict.PASS
+    if report.verdict is Verdict.INCONCLUSIVE:
+        assert "moves as input 1 `weak` does" in report.findings[0].message
+        assert "nothing but zeros is claimed" in report.findings[0].message
+
+
+RIGHT: dict[str, Callable[[Tensor], Tensor]] = {
+    "constant": lambda weak: 0.0 * weak,
+    "below its kinks": lambda weak: torch.relu(weak - 1.01 * drawn(20, 100).max()),
+    "at its minima": lambda weak: (weak - drawn(20, 100)) ** 2,
+    "flat to the third order": lambda weak: (weak - drawn(20, 100)) ** 5,
+    "rounded": lambda weak: (10 * weak).round(),
+    "a sign": lambda weak: weak.sign(),
+}
+
+
+@pytest.mark.parametrize("name", RIGHT)
+@pytest.mark.parametrize("strong", [1.0, 1e4, 1e8])
+def test_zeros_that_are_right_pass(name: str, strong: float) -> None:
+    for seed in range(2):
+        report = check(
+            beside(strong, RIGHT[name]),
+            (drawn(20, 0).requires_grad_(), drawn(20, 100).requires_grad_()),
+            properties="jacobian",
+            modes="reverse",
+            seed=seed,
+        )
+        assert report.verdict is Verdict.PASS, str(report)
+
+
+def test_what_a_tolerance_excuses_is_no_doubt_of_gradcheck(recwarn: pytest.WarningsRecorder) -> None:
+    inputs = drawn(5, 0).requires_grad_(), drawn(5, 1).requires_grad_()
+    assert gradcheck(lambda x, weak: (1e4 * x).sin() + 1e-6 * Lost.apply(weak), inputs, fast_mode=True)
+    assert not recwarn.list
