@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gradproof.causes.arrays import base_arrays, called, cotangent_over, simple_functions
+from gradproof.causes.arrays import base_arrays, called, cotangent_over, probabilities, simple_functions
 from gradproof.causes.cause import Cause, Scope
 from gradproof.causes.evidence import Evidence, close, coefficients, solved
 from gradproof.causes.sampling import Samples
@@ -131,7 +131,7 @@ def along_axes(evidence: Evidence, found: Samples, cotangent: Vector) -> Iterato
         return
     lines = _Lines(places, telling.truth - telling.claim, telling.bar)
     inside = telling.columns - evidence.input.start
-    factors = [("", np.ones(len(inside))), *((name, array[inside]) for name, array in base_arrays(evidence))]
+    factors = [("", np.ones(len(inside))), *((name, array[inside]) for name, array in _at_hand(evidence))]
     # what is missing is missing everywhere: one element that is right, or that moves nothing, disproves it
     spoiled = telling.wrong & (np.abs(telling.truth) > telling.bar)
     # and where the truth itself is so, what is missing is so whatever it comes from
@@ -146,9 +146,13 @@ def along_axes(evidence: Evidence, found: Samples, cotangent: Vector) -> Iterato
         yield from _of_two_terms(evidence, (lines, truth), inside, factors)
 
 
+def _at_hand(evidence: Evidence) -> Iterator[tuple[str, Vector]]:
+    return itertools.chain(base_arrays(evidence), probabilities(evidence))
+
+
 def _holds_on_a_line(evidence: Evidence, telling: Samples, cotangent: Vector, axes: tuple[int, ...], name: str) -> bool:
     """Whether all elements of one line along the axes, sampled or not, lack the same times the array, in their sum."""
-    array = dict(base_arrays(evidence)).get(name, np.ones(evidence.input.size))
+    array = dict(_at_hand(evidence)).get(name, np.ones(evidence.input.size))
     largest = int(np.argmax(np.where(telling.wrong, np.abs(telling.truth - telling.claim), 0.0)))
     inside = telling.columns - evidence.input.start
     everywhere = evidence.positions(evidence.elements())
