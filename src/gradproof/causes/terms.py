@@ -238,7 +238,8 @@ def _fits(design: Matrix, missing: Vector, bar: Vector) -> bool:
 
 
 def _missing(term: str, told: str = "") -> Cause:
-    return Cause(f"as if the term {term} were missing{told}", Scope.TERM)
+    too_many = f", or {term[1:]} one too many" if term.startswith("-") and not term[1].isdigit() else ""
+    return Cause(f"as if the term {term} were missing{too_many}{told}", Scope.TERM)
 
 
 def _same_along(name: str, axes: tuple[int, ...], lines: _Lines) -> Cause:
