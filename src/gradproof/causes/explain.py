@@ -239,12 +239,12 @@ def _causes(evidence: Evidence, found: Samples, cotangent: Vector) -> Iterator[C
     for fit in _TERMS:
         yield from _for_all(evidence, fit, found, cotangent)
     yield from formulas.summed(evidence)
-    yield from outputs.unweighted(evidence, found)
     yield from points.left_out(evidence)
     yield from points.summed(evidence)
     yield from reach.along_other_axes(evidence, found)
     yield from outputs.some_lost(evidence, found)
     yield from outputs.by_output(evidence, found)
+    yield from outputs.unweighted(evidence, found)
     yield from outputs.exchanged(evidence, found)
     yield from outputs.made_up(evidence, found)
 
