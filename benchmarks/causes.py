@@ -1,4 +1,4 @@
-"""Of 150 wrong backwards in three sizes, with three seeds: is the input right, and the first cause true?
+"""Of 191 wrong backwards in three sizes, with three seeds: is the input right, and the first cause true?
 
     python benchmarks/causes.py [name ...]
 
@@ -16,12 +16,13 @@ from more_wrong_functions import MORE_BUGS
 from other_wrong_functions import OTHER_BUGS
 from unseen_wrong_kernels import UNSEEN_KERNELS
 from unseen_wrong_layers import UNSEEN_LAYERS
+from unseen_wrong_parts import UNSEEN_PARTS
 from unseen_wrong_sums import UNSEEN_SUMS
 from wrong_functions import BUGS
 
 import gradproof
 
-ALL = {**BUGS, **MORE_BUGS, **OTHER_BUGS, **UNSEEN_LAYERS, **UNSEEN_KERNELS, **UNSEEN_SUMS}
+ALL = {**BUGS, **MORE_BUGS, **OTHER_BUGS, **UNSEEN_LAYERS, **UNSEEN_KERNELS, **UNSEEN_SUMS, **UNSEEN_PARTS}
 SIZES = (24, 1_000, 100_000)
 SEEDS = (0, 1, 2)
 

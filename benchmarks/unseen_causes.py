@@ -52,7 +52,7 @@ TRUE_CAUSES: dict[str, tuple[str, ...]] = {
     "segments_summed_as_one": (r"counts outputs that do not depend on the element.*other segments",),
     "padded_row_gets_a_gradient": (r"a mask is not applied",),
     "weights_of_neighbours_exchanged": (r"weights of neighbours are exchanged",),
-    "spacing_of_table_forgotten": (r"≈ 0\.0625 × numeric: a constant factor",),
+    "spacing_of_table_forgotten": (r"≈ 0\.0625 × numeric.*: a constant factor",),
     "border_sample_not_stopped": (r"a mask is not applied",),
     "downsampled_rows_only": (r"a factor 2 too many",),
     "real_transform_counted_once": (r"a factor for each output: 1 at \[\d+, 0\], 2 at",),

@@ -374,10 +374,12 @@ def _bare(session: Session, request: Request, rounds: Sequence[Round]) -> Report
 
 
 def _certified(rounds: Sequence[Round]) -> Certificate | None:
-    """Of all rounds. It says nothing of an input of which no entry was verified: all are wrong, or at a kink."""
-    certificates = [round_.certificate for round_ in rounds if round_.investigation is not None]
-    known = [each for each in certificates if each is not None]
-    if not known or len(known) < len(certificates):
+    """Of all rounds that ran to their end, the first at least.
+
+    It says nothing of an input of which no entry was verified: all are wrong, or at a kink.
+    """
+    known = [each for round_ in rounds if (each := round_.certificate) is not None]
+    if not known or rounds[0].certificate is None:
         return None
     certificate = functools.reduce(operator.add, known)
     found = [(round_.order, f) for round_ in rounds for f in round_.findings if f.entries and f.wrong == f.total]

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import io
+import math
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 import report_samples as samples
 import torch
-from functions import square_with
+from functions import custom, square_with
 from hypothesis import given
 from hypothesis import strategies as st
 from report_samples import entry, report, wrong_jacobian
@@ -18,7 +20,7 @@ from rich.console import Console
 from gradproof import CheckFailedError, Finding, Report, Status, check
 from gradproof.render.folding import width
 from gradproof.render.terminal import coloured, show
-from gradproof.render.text import plain
+from gradproof.render.text import ONLY_ENTRIES, plain
 
 
 def test_a_failure_reads_verdict_place_values_and_cause_first() -> None:
@@ -135,6 +137,27 @@ def test_columns_of_a_table_that_do_not_fit_stand_below_the_others() -> None:
 def test_any_report_folds_to_any_width(made: Report, columns: int) -> None:
     """But for a single cell of a table that is wider, which is not cut."""
     assert coloured(made, columns).plain == plain(made, columns)
+
+
+def test_no_difference_is_told_of_what_is_no_number() -> None:
+    told = str(report(wrong_jacobian(entry(analytic=math.nan))))
+    assert "  analytic  nan  (allowed 0.01)" in told
+    assert "difference ," not in told
+
+
+def scaled(rule: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[torch.Tensor], torch.Tensor]:
+    return custom(lambda x: 3 * x, lambda s, g: 3 * rule(g))
+
+
+def test_a_failure_whose_entries_are_right_says_so_below_them() -> None:
+    x = torch.tensor([0.5, 1.5, -0.7], dtype=torch.float64, requires_grad=True)
+    bent, wrong = check(scaled(torch.abs), x), check(scaled(lambda g: 2 * g), x)
+    assert not bent
+    assert not wrong
+    assert ONLY_ENTRIES in str(bent)
+    assert ONLY_ENTRIES in bent._repr_html_()
+    assert ONLY_ENTRIES not in str(wrong)
+    assert ONLY_ENTRIES not in str(check(scaled(lambda g: g), x))
 
 
 def test_no_ratio_is_told_where_there_is_none() -> None:

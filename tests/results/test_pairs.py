@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
+import torch
 from report_samples import CERTIFICATE, INPUTS, OUTPUTS, WEIGHT, X, Y, entry, wrong_jacobian
 
-from gradproof import Certificate, Finding, Status
+from gradproof import Certificate, Finding, Status, Verdict, check
 from gradproof.results.certificate import About
 from gradproof.results.pairs import pair_up
 
@@ -89,3 +91,35 @@ def test_inputs_with_the_same_label_are_not_mixed_up() -> None:
 def test_a_second_order_of_the_certificate_is_not_the_first() -> None:
     certificate = Certificate(((About(X, 2), 1e-3),), 0.0)
     assert pair_up((X,), OUTPUTS.blocks, (), certificate)[0].smallest is None
+
+
+class Scaled(torch.autograd.Function):
+    """The gradient of `Sine`, which cannot be differentiated."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, g: torch.Tensor) -> torch.Tensor:
+        return g * x.cos()
+
+    @staticmethod
+    def backward(ctx: Any, *cotangents: torch.Tensor) -> Any:
+        raise ValueError("not written yet")
+
+
+class Sine(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        ctx.save_for_backward(x)
+        return x.sin()
+
+    @staticmethod
+    def backward(ctx: Any, g: torch.Tensor) -> torch.Tensor:
+        return Scaled.apply(ctx.saved_tensors[0], g)
+
+
+def test_a_second_derivative_that_raises_leaves_the_first_right() -> None:
+    x = torch.tensor([0.3, 0.8], dtype=torch.float64, requires_grad=True)
+    report = check(Sine.apply, x, order=2)
+    assert report.verdict is Verdict.FAIL
+    assert {(pair.order, pair.word) for pair in report.pairs} == {(1, "RIGHT"), (2, "NOT SETTLED")}
+    assert report.certificate is not None
+    assert [about.order for about, _ in report.certificate.smallest] == [1]

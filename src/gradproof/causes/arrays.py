@@ -76,6 +76,18 @@ def simple_functions(evidence: Evidence) -> Iterator[tuple[str, Vector]]:
             yield f"log({name})", np.log(array)
 
 
+def probabilities(evidence: Evidence) -> Iterator[tuple[str, Vector]]:
+    """The softmax of the input along each axis."""
+    own = evidence.input
+    if not _is_real(own):
+        return
+    array, name = evidence.problem.point[own.slice].reshape(own.shape), called(own, "x")
+    for axis, size in enumerate(own.shape):
+        if size > 1:
+            exponentials = np.exp(array - array.max(axis=axis, keepdims=True))
+            yield f"softmax({name}, axis {axis})", (exponentials / exponentials.sum(axis, keepdims=True)).reshape(-1)
+
+
 def reductions(evidence: Evidence) -> Iterator[tuple[str, Vector]]:
     """Sums, norms and deviations along axes of the input, and of others where they fit over it."""
     own = evidence.input

@@ -12,7 +12,7 @@ from gradproof.causes.sampling import Samples
 from gradproof.core.capabilities import Elsewhere
 from gradproof.core.integral import vjp_at
 from gradproof.core.problem import Mode
-from gradproof.core.types import Matrix, Vector
+from gradproof.core.types import Indices, Matrix, Vector
 
 # Outputs that are asked for; how near a ratio of curvatures is to a whole number.
 _ROWS, _WHOLE = 256, 0.02
@@ -50,21 +50,37 @@ def _by_entries(evidence: Evidence, found: Samples) -> Iterator[Cause]:
         return
     rows = np.flatnonzero(readers[found.wrong].any(axis=0))
     windows = bool((readers.sum(axis=0) > 1).any())
-    if len(rows) > _ROWS or (windows and int(found.right.sum()) < _RIGHT):
+    if (windows and int(found.right.sum()) < _RIGHT) or (windows and len(rows) > _ROWS):
         return
     slide = windows and _slide(evidence, readers[found.wrong])
-    shares = np.zeros(len(found), dtype=np.intp)
-    for row in rows.tolist():
-        claims = evidence.claimed(_unit(evidence.output.size, row))[inside]
-        right = close(claims, truths[:, row], 1e-7 * size)
-        if not (right | (claims == 0)).all():
-            return
-        shares += right & readers[:, row]
-    if (shares[found.wrong] == 1).all():
+    if len(rows) > _ROWS:
+        one = _match_one_reader(evidence, inside[found.wrong], truths[found.wrong])
+    else:
+        shares = np.zeros(len(found), dtype=np.intp)
+        for row in rows.tolist():
+            claims = evidence.claimed(_unit(evidence.output.size, row))[inside]
+            right = close(claims, truths[:, row], 1e-7 * size)
+            if not (right | (claims == 0)).all():
+                return
+            shares += right & readers[:, row]
+        one = bool((shares[found.wrong] == 1).all())
+    if one:
         text = "of several outputs that read one element, only one is counted and the others are 0"
         told = found.right.any() or len(np.unique(counts[found.wrong])) > 1
         told = told and (slide or not windows)
         yield Cause(f"{text}: {_WINDOWS if slide else _ADVICE}" if told else text)
+
+
+def _match_one_reader(evidence: Evidence, inside: Indices, truths: Matrix) -> bool:
+    """Whether each claim is that of one of many readers: the same one for every cotangent, which chance does not do."""
+    for place, truth in zip(inside.tolist(), truths, strict=True):
+        fits = np.abs(truth) > 0
+        for cotangent in evidence.cotangents:
+            claim = np.full(len(truth), evidence.claimed(cotangent)[place])
+            fits = fits & close(claim, cotangent * truth)
+        if int(fits.sum()) != 1:
+            return False
+    return True
 
 
 def _slide(evidence: Evidence, readers: Matrix) -> bool:

@@ -233,13 +233,18 @@ def _causes(evidence: Evidence, found: Samples, cotangent: Vector) -> Iterator[C
     yield from places.elsewhere(evidence, found, cotangent)
     yield from _for_all(evidence, outputs.own_place, found, cotangent)
     yield from reach.along_fewer_axes(evidence, found)
-    for fit in _FITS:
+    for fit in _FACTORS:
+        yield from _for_all(evidence, fit, found, cotangent)
+    yield from outputs.by_some_outputs(evidence, found)
+    for fit in _TERMS:
         yield from _for_all(evidence, fit, found, cotangent)
     yield from formulas.summed(evidence)
     yield from points.left_out(evidence)
+    yield from points.summed(evidence)
     yield from reach.along_other_axes(evidence, found)
     yield from outputs.some_lost(evidence, found)
     yield from outputs.by_output(evidence, found)
+    yield from outputs.unweighted(evidence, found)
     yield from outputs.exchanged(evidence, found)
     yield from outputs.made_up(evidence, found)
 
@@ -253,15 +258,21 @@ def _without_cotangent(fit: Callable[[Evidence, Samples], Iterator[Cause]]) -> _
     return lambda evidence, found, cotangent: fit(evidence, found)
 
 
-_FITS: tuple[_Fit, ...] = (
+_FACTORS: tuple[_Fit, ...] = (
     _without_cotangent(places.counted),
     _without_cotangent(factors.by_size),
     factors.by_array,
     factors.by_modulus,
+    factors.by_phase,
     formulas.along_another_axis,
+    formulas.beside,
+)
+_TERMS: tuple[_Fit, ...] = (
     terms.of_array,
     terms.of_arrays,
+    formulas.summed_term,
     _without_cotangent(factors.inverted),
+    _without_cotangent(factors.another_mask),
     factors.near_one,
     _without_cotangent(factors.by_index),
     terms.along_axes,

@@ -8,7 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from gradproof.causes.arrays import base_arrays, cotangent_over, reductions, simple_functions
+from gradproof.causes.arrays import base_arrays, called, cotangent_over, reductions, simple_functions
 from gradproof.causes.cause import Cause, Scope
 from gradproof.causes.evidence import Evidence, close
 from gradproof.causes.sampling import Samples, samples
@@ -70,6 +70,18 @@ def inverted(evidence: Evidence, found: Samples) -> Iterator[Cause]:
         yield Cause("analytic is 0 where numeric is not, and not 0 where numeric is: a condition or a mask is inverted")
 
 
+def another_mask(evidence: Evidence, found: Samples) -> Iterator[Cause]:
+    """Of what is wrong, one of claim and truth is zero, each of them somewhere; all else is right."""
+    lost, made_up = found.wrong & (found.claim == 0), found.wrong & (np.abs(found.truth) <= found.bar)
+    both = lost.any() and made_up.any() and int(found.wrong.sum()) > _LEAST
+    if not both or not ((lost ^ made_up) == found.wrong).all() or found.wrong.all():
+        return
+    yield Cause(
+        "analytic is 0 at some elements where numeric is not, not 0 at others where numeric is, and right elsewhere: "
+        "another mask than that of the function (drawn again, or of other values), or other elements are selected"
+    )
+
+
 def conjugate(evidence: Evidence, found: Samples) -> Iterator[Cause]:
     """The imaginary parts have the wrong sign, and the real parts are right."""
     wrong = found.take(found.wrong)
@@ -97,7 +109,8 @@ def constant(evidence: Evidence, found: Samples) -> Iterator[Cause]:
     known = any(math.isclose(factor, each, rel_tol=1e-6) for each in FAMILIAR)
     tests = _tests(evidence, wrong)
     if tests > 1 or (known and evidence.input.size * evidence.output.size < 4):
-        everywhere = "" if not found.right.any() else f" on all {len(wrong)} wrong elements that were sampled"
+        whole = found.wrong.all() and (len(found) < 2 or evidence.agrees(turned=lambda cotangent: factor * cotangent))
+        everywhere = "" if whole else f" on all {len(wrong)} wrong elements that were sampled"
         yield Cause(f"analytic ≈ {factor:.4g} × numeric{everywhere}: {named(factor, evidence)}", Scope.PART)
 
 
@@ -305,6 +318,49 @@ def by_modulus(evidence: Evidence, found: Samples, cotangent: Vector) -> Iterato
             factor = _proportional(ratio, values, bar, 1e-5)
             if factor is not None:
                 yield Cause(f"as if {words}{_up_to(factor)}")
+
+
+def by_phase(evidence: Evidence, found: Samples, cotangent: Vector) -> Iterator[Cause]:
+    """A factor of modulus one, another for each complex element: what is not conjugated."""
+    if evidence.input.parts != 2:
+        return
+    real = (found.columns - evidence.input.start) % 2 == 0
+    pairs = [k for k in np.flatnonzero(real[:-1]).tolist() if found.columns[k + 1] == found.columns[k] + 1]
+    first = np.array([k for k in pairs if found.wrong[k] or found.wrong[k + 1]], dtype=np.intp)
+    if len(first) < _LEAST + 1 or not np.isfinite(found.claim).all():
+        return
+    truth, claim = (each[first] + 1j * each[first + 1] for each in (found.truth, found.claim))
+    bar = np.maximum(found.bar[first], found.bar[first + 1])
+    if not truth.all() or not close(np.abs(claim), np.abs(truth), bar).all():
+        return
+    turn, blur = claim / truth, 1e-5 + bar / np.abs(truth)
+    if (np.abs(turn - turn[0]) <= 1e-3).all():
+        return
+    inside = (found.columns[first] - evidence.input.start) // 2
+    for name, array in _complex_arrays(evidence):
+        phase = array[inside] / np.conj(array[inside])
+        if any((np.abs(turn - each) <= blur).all() for each in (phase, np.conj(phase))):
+            yield Cause(
+                f"analytic has the modulus of numeric and another phase, by that of {name}²: {name} is not conjugated "
+                "where it should be, or it is where it should not"
+            )
+    yield Cause(
+        "analytic has the modulus of numeric and another phase, at every element that was sampled: a factor is not "
+        "conjugated, or one too many is"
+    )
+
+
+def _complex_arrays(evidence: Evidence) -> Iterator[tuple[str, np.ndarray]]:
+    """Inputs and the output, as complex numbers, where they have the shape of the input."""
+    own, problem = evidence.input, evidence.problem
+    for name, block, values in (
+        (called(own, "x"), own, problem.point[own.slice]),
+        ("the output", evidence.output, problem.value[evidence.output.slice]),
+        *((called(other), other, problem.point[other.slice]) for other in evidence.others),
+    ):
+        numbers = values[::2] + 1j * values[1::2] if block.parts == 2 and block.shape == own.shape else np.zeros(1)
+        if numbers.all():
+            yield name, numbers
 
 
 def _inverse(array: Vector) -> Vector:

@@ -110,6 +110,61 @@ def _is_sum(evidence: Evidence, cotangent: Vector, array: Vector, axes: tuple[in
     return bool(total.any()) and bool(close(claim, total, 1e-9 * float(np.abs(claim).max())).all())
 
 
+def summed_term(evidence: Evidence, found: Samples, cotangent: Vector) -> Iterator[Cause]:
+    """What is missing is the cotangent times something at hand, up to a number, summed to the shape of the input."""
+    own, output, problem = evidence.input, evidence.output, evidence.problem
+    telling = found.take(found.telling)
+    axes = _summed_over(own, output) if evidence.mode is Mode.REVERSE else ()
+    if not axes or len(telling) < 3 or not np.isfinite(telling.claim).all():
+        return
+    missing, inside = telling.truth - telling.claim, telling.columns - own.start
+    bar = telling.bar + 1e-5 * float(np.abs(missing).max())
+    arrays = [("", np.ones(output.size)), ("the output·", problem.value[output.slice])]
+    for block in evidence.others:
+        laid = spread(block, problem.point[block.slice], output)
+        arrays += [] if laid is None else [(f"{called(block)}·", laid)]
+    for name, array in arrays:
+        term = (cotangent * array).reshape(output.shape).sum(axis=axes).reshape(-1)[inside]
+        factor = float(missing @ term / (term @ term)) if term.any() else 0.0
+        if abs(factor) > 1e-9 and (np.abs(missing - factor * term) <= bar).all():
+            along = f"{'axis' if len(axes) == 1 else 'axes'} {' and '.join(map(str, axes))} of {output.label}"
+            number = f"{factor:.4g}·".replace("-1·", "-").removeprefix("1·") if abs(factor) == 1 else f"{factor:.4g}·"
+            yield Cause(f"as if the term {number}{name}{evidence.probe}, summed over {along}, were missing")
+
+
+def _summed_over(own: Block, output: Block) -> tuple[int, ...]:
+    """The axes of the output that the input has not, where it has the others in their order."""
+    if own.parts != 1 or output.parts != 1 or own.elements is not None or output.elements is not None:
+        return ()
+    count = len(output.shape)
+    for axes in (axes for size in range(1, count) for axes in itertools.combinations(range(count), size)):
+        if tuple(n for axis, n in enumerate(output.shape) if axis not in axes) == own.shape:
+            return axes
+    return ()
+
+
+def beside(evidence: Evidence, found: Samples, cotangent: Vector) -> Iterator[Cause]:
+    """The claim has a factor from the place beside the one that the truth has it from."""
+    telling = found.take(found.telling & (found.claim != 0) & (found.truth != 0))
+    if len(telling) < 4 or not np.isfinite(telling.claim).all():
+        return
+    ratio, bar = telling.claim / telling.truth, telling.bar / np.abs(telling.truth)
+    places, shape = evidence.positions(telling.columns), evidence.input.shape
+    for (name, array), axis, step in itertools.product(base_arrays(evidence), range(len(places)), (-1, 1)):
+        there = [index + step * (k == axis) for k, index in enumerate(places)]
+        inside = (there[axis] >= 0) & (there[axis] < shape[axis])
+        laid = array.reshape(shape)
+        used, meant = (laid[tuple(index[inside] for index in each)] for each in (places, there))
+        if len(used) < 4 or not meant.all() or close(used, meant, 0.0, 1e-3).all():
+            continue
+        if close(ratio[inside], used / meant, bar[inside]).all():
+            where = "before" if step < 0 else "after"
+            yield Cause(
+                f"analytic has {name} at an element's own index where numeric has it one {where} along axis {axis}: an "
+                "index is off by one"
+            )
+
+
 def along_another_axis(evidence: Evidence, found: Samples, cotangent: Vector) -> Iterator[Cause]:
     """A factor with one number for each index of an axis is laid along another axis."""
     telling = found.take(found.telling & (found.claim != 0) & (found.truth != 0))

@@ -28,9 +28,18 @@ _SAME = 1e-6
 def _moved(evidence: Evidence, column: int) -> Flags:
     """Which outputs an element moves, beyond what a step measures where nothing moves."""
     entries = np.abs(evidence.column(column))
-    still = 8.0 * evidence.stencil.noise[evidence.output.slice] / evidence.step[column]
-    moved: Flags = entries > np.maximum(still, _SAME * float(entries.max(initial=0.0)))
+    moved: Flags = entries > np.maximum(_roundoff(evidence, column), _SAME * float(entries.max(initial=0.0)))
     return moved
+
+
+def _unmoved(evidence: Evidence, column: int) -> Flags:
+    """Which outputs an element does not move: what a step measures there is round-off. Small is not still."""
+    still: Flags = np.abs(evidence.column(column)) <= _roundoff(evidence, column)
+    return still
+
+
+def _roundoff(evidence: Evidence, column: int) -> Vector:
+    return 8.0 * evidence.stencil.noise[evidence.output.slice] / evidence.step[column]
 
 
 def _row(evidence: Evidence, output: int) -> Vector:
@@ -58,18 +67,9 @@ def _is_plain(evidence: Evidence) -> bool:
 
 def by_output(evidence: Evidence, found: Samples) -> Iterator[Cause]:
     """Each row is the truth times a factor of its own."""
-    known = evidence.along(evidence.direction) if _is_plain(evidence) else None
-    if known is None or not np.isfinite(known[0]).all() or not len(found):
-        return
-    ratios: dict[int, float] = {}
-    for row in _some_readers(evidence, found):
-        ratio = _ratio(evidence, found.columns, row, (float(known[0][row]), float(known[1][row])))
-        if ratio is None:
-            return
-        if ratio:
-            ratios[row] = ratio
+    ratios = _ratios(evidence, found)
     factors = np.array(list(ratios.values()))
-    if len(factors) < 3 or np.ptp(factors) <= 1e-3 * np.abs(factors).max():
+    if not ratios:
         return
     values = evidence.problem.value[evidence.output.start + np.array(list(ratios))]
     with np.errstate(all="ignore"):
@@ -80,6 +80,29 @@ def by_output(evidence: Evidence, found: Samples) -> Iterator[Cause]:
             yield Cause("analytic ≈ numeric × the output, for each output: it is multiplied by it once too often")
             return
     yield Cause(f"analytic ≈ numeric × a factor for each output: {_told(evidence, ratios)}")
+
+
+def by_some_outputs(evidence: Evidence, found: Samples) -> Iterator[Cause]:
+    """The same, where some rows are right: what is wrong is with the others, and no sum is missing."""
+    ratios = _ratios(evidence, found)
+    if any(abs(ratio - 1.0) <= _SAME for ratio in ratios.values()):
+        yield Cause(f"analytic ≈ numeric × a factor for each output: {_told(evidence, ratios)}")
+
+
+def _ratios(evidence: Evidence, found: Samples) -> dict[int, float]:
+    """The factors of some rows; none where a row has not one factor, or all have the same."""
+    known = evidence.along(evidence.direction) if _is_plain(evidence) else None
+    if known is None or not np.isfinite(known[0]).all() or not len(found):
+        return {}
+    ratios: dict[int, float] = {}
+    for row in _some_readers(evidence, found):
+        ratio = _ratio(evidence, found.columns, row, (float(known[0][row]), float(known[1][row])))
+        if ratio is None:
+            return {}
+        if ratio:
+            ratios[row] = ratio
+    factors = np.array(list(ratios.values()))
+    return ratios if len(factors) > 2 and np.ptp(factors) > 1e-3 * np.abs(factors).max() else {}
 
 
 def _told(evidence: Evidence, ratios: dict[int, float]) -> str:
@@ -149,6 +172,30 @@ def some_lost(evidence: Evidence, found: Samples) -> Iterator[Cause]:
         )
 
 
+def unweighted(evidence: Evidence, found: Samples) -> Iterator[Cause]:
+    """The claim is the same number for every output that reads an element, whatever they make of it."""
+    columns = [*found.columns[found.wrong][:_ELEMENTS].tolist(), *found.columns[found.right][:_OF_ELEMENT].tolist()]
+    if not _is_plain(evidence) or len(columns) < 2:
+        return
+    claims: list[float] = []
+    truths: list[float] = []
+    for column in columns:
+        rows = np.flatnonzero(_moved(evidence, column))
+        if not 0 < len(rows) <= _ROWS:
+            return
+        truths += evidence.column(column)[rows].tolist()
+        claims += [float(_row(evidence, row)[column - evidence.input.start]) for row in rows.tolist()]
+        if not close(np.array(claims), np.full(len(claims), claims[0]), 0.0, _SAME).all() or not claims[0]:
+            return
+    if len(claims) > _OF_ELEMENT and np.ptp(truths) > 1e-3 * np.abs(truths).max():
+        name = evidence.problem.words.cotangent
+        yield Cause(
+            f"analytic is {claims[0]:.4g} × {name} for every output that reads an element, and numeric is not the same "
+            "for all of them: a factor that differs (weights, a window, a scale for each block) is missing, or the "
+            "first of it is taken for all"
+        )
+
+
 def made_up(evidence: Evidence, found: Samples) -> Iterator[Cause]:
     """Elements get something from outputs that do not depend on them."""
     wrong = found.columns[found.wrong]
@@ -157,7 +204,7 @@ def made_up(evidence: Evidence, found: Samples) -> Iterator[Cause]:
     wrong = wrong[np.unique(np.linspace(0, len(wrong) - 1, _ELEMENTS).round().astype(int))].tolist()
     from_others = asked = 0
     for column in wrong:
-        still = ~_moved(evidence, column)
+        still = _unmoved(evidence, column)
         if not still.any():
             continue
         cotangent = np.where(still, evidence.cotangents[0], 0.0)

@@ -9,7 +9,7 @@ import numpy as np
 
 from gradproof.causes.cause import Cause
 from gradproof.causes.evidence import Evidence
-from gradproof.causes.turns import turns
+from gradproof.causes.turns import averaged, is_plain, turns
 from gradproof.core.space import Block
 from gradproof.core.types import Vector
 
@@ -42,6 +42,25 @@ def left_out(evidence: Evidence) -> Iterator[Cause]:
             at = evidence.along(evidence.direction, there)
             if at is not None and evidence.agrees(at=at):
                 yield Cause(f"analytic is right if {block.label} is {words}")
+
+
+def summed(evidence: Evidence) -> Iterator[Cause]:
+    """The claim is right if another input has its sum or its mean along an axis everywhere: summed too early."""
+    for block in evidence.others[:_LEFT_OUT] if evidence.is_seen() else []:
+        if not is_plain(block) or block.parts != 1:
+            continue
+        for axis, size in enumerate(block.shape):
+            for word, factor in (("sum", 1.0), ("mean", 1.0 / max(1, size))):
+                if size < 2 or evidence.allowance.left < 2 + _FOR_OTHERS:
+                    continue
+                there = evidence.problem.point.copy()
+                there[block.slice] = averaged(block, axis, factor)(there[block.slice])
+                at = evidence.along(evidence.direction, there)
+                if at is not None and evidence.agrees(at=at):
+                    yield Cause(
+                        f"analytic is right if every number of {block.label} is its {word} along axis {axis}: it is "
+                        "summed there before it is multiplied"
+                    )
 
 
 def _is_asked_there(evidence: Evidence, point: Vector) -> bool:

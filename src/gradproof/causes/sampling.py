@@ -98,7 +98,9 @@ def _grid(evidence: Evidence, anchors: Indices) -> Indices:
         return np.concatenate([others, elements[rng.permutation(len(elements))[:24]]])
     anchor = [int(axis[0]) for axis in block.positions(anchors[:1])]
     indices = [_indices(size, at, count, rng) for size, at, count in zip(shape, anchor, _counts(shape), strict=True)]
-    places = np.array(list(itertools.product(*indices)), dtype=np.intp).T
+    # the first indices of all axes first: where the allowance ends early, no axis is left out
+    ranks = sorted(itertools.product(*(range(len(each)) for each in indices)), key=sum)
+    places = np.array([[each[k] for each, k in zip(indices, rank, strict=True)] for rank in ranks], dtype=np.intp).T
     grid = block.start + np.ravel_multi_index(tuple(places), shape) * block.parts
     return np.concatenate([grid, others])
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gradproof.causes.arrays import base_arrays, called, cotangent_over, simple_functions
+from gradproof.causes.arrays import base_arrays, called, cotangent_over, probabilities, simple_functions
 from gradproof.causes.cause import Cause, Scope
 from gradproof.causes.evidence import Evidence, close, coefficients, solved
 from gradproof.causes.sampling import Samples
@@ -131,7 +131,7 @@ def along_axes(evidence: Evidence, found: Samples, cotangent: Vector) -> Iterato
         return
     lines = _Lines(places, telling.truth - telling.claim, telling.bar)
     inside = telling.columns - evidence.input.start
-    factors = [("", np.ones(len(inside))), *((name, array[inside]) for name, array in base_arrays(evidence))]
+    factors = [("", np.ones(len(inside))), *((name, array[inside]) for name, array in _at_hand(evidence))]
     # what is missing is missing everywhere: one element that is right, or that moves nothing, disproves it
     spoiled = telling.wrong & (np.abs(telling.truth) > telling.bar)
     # and where the truth itself is so, what is missing is so whatever it comes from
@@ -146,11 +146,15 @@ def along_axes(evidence: Evidence, found: Samples, cotangent: Vector) -> Iterato
         yield from _of_two_terms(evidence, (lines, truth), inside, factors)
 
 
+def _at_hand(evidence: Evidence) -> Iterator[tuple[str, Vector]]:
+    return itertools.chain(base_arrays(evidence), probabilities(evidence))
+
+
 def _holds_on_a_line(evidence: Evidence, telling: Samples, cotangent: Vector, axes: tuple[int, ...], name: str) -> bool:
     """Whether all elements of one line along the axes, sampled or not, lack the same times the array, in their sum."""
     if evidence.input.parts > 1:  # a complex element has two coordinates, which such a sum does not tell apart
         return False
-    array = dict(base_arrays(evidence)).get(name, np.ones(evidence.input.size))
+    array = dict(_at_hand(evidence)).get(name, np.ones(evidence.input.size))
     largest = int(np.argmax(np.where(telling.wrong, np.abs(telling.truth - telling.claim), 0.0)))
     inside = telling.columns - evidence.input.start
     everywhere = evidence.positions(evidence.elements())
@@ -236,7 +240,8 @@ def _fits(design: Matrix, missing: Vector, bar: Vector) -> bool:
 
 
 def _missing(term: str, told: str = "") -> Cause:
-    return Cause(f"as if the term {term} were missing{told}", Scope.TERM)
+    too_many = f", or {term[1:]} one too many" if term.startswith("-") and not term[1].isdigit() else ""
+    return Cause(f"as if the term {term} were missing{too_many}{told}", Scope.TERM)
 
 
 def _same_along(name: str, axes: tuple[int, ...], lines: _Lines) -> Cause:

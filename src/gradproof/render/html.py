@@ -10,7 +10,17 @@ from typing import TYPE_CHECKING, Any, cast
 
 from gradproof.render.page import ShownReport, excess_text, shown
 from gradproof.render.terms import TERMS
-from gradproof.render.text import excess_in_words, noticed, number, number_or_nan, numeric_of, printable, ratio_of
+from gradproof.render.text import (
+    ONLY_ENTRIES,
+    compared,
+    excess_in_words,
+    noticed,
+    number,
+    number_or_nan,
+    numeric_of,
+    printable,
+    ratio_of,
+)
 from gradproof.results.report import Report, Verdict
 from gradproof.results.run import Run
 
@@ -87,7 +97,10 @@ def environment() -> Environment:
     # jinja2 says that this dictionary holds only what it has put in itself
     filters = cast(dict[str, Any], environment.filters)
     filters.update({"num": number, "value": number_or_nan, "numeric": numeric_of, "ratio": ratio_of})
-    filters.update({"noticed": noticed, "excess": excess_in_words, "excess_of": excess_text, "lines": _lines})
+    cast(dict[str, Any], environment.globals)["only_entries"] = ONLY_ENTRIES
+    filters.update(
+        {"compared": compared, "noticed": noticed, "excess": excess_in_words, "excess_of": excess_text, "lines": _lines}
+    )
     return environment
 
 

@@ -11,6 +11,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from gradproof.render.line import told
 from gradproof.render.terms import TERMS
 from gradproof.render.text import (
+    ONLY_ENTRIES,
+    compared,
     excess_in_words,
     noticed,
     number,
@@ -71,7 +73,7 @@ def _foremost(finding: Finding) -> str:
         ("place", _safe(f"{entry.output}, with respect to {entry.input}")),
         ("numeric", f"<code>{_safe(numeric_of(entry))}</code>"),
         ("analytic", f"<code>{_safe(number_or_nan(entry.analytic))}</code>"),
-        ("off by", f"{number(entry.difference)}, allowed {number(entry.allowed)}"),
+        ("off by", compared(entry).removeprefix("difference ")),
         ("cause", _safe(finding.hint or "no usual cause fits")),
     ]
     return _table((), rows)
@@ -92,7 +94,8 @@ def _pairs(report: Report) -> str:
         )
         for pair in report.pairs
     ]
-    return _table(header, rows)
+    note = f"<div>{ONLY_ENTRIES}</div>" if report.only_entries_are_right else ""
+    return _table(header, rows) + note
 
 
 def _finding(finding: Finding) -> str:

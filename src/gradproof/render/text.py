@@ -17,6 +17,7 @@ from gradproof.results.report import Report
 _ROWS = 12
 # Where the text of a field begins: after its name.
 _FIELD = 12
+ONLY_ENTRIES = "each entry by itself is right; what is wrong is no entry, and stands below"
 _NO_CAUSE = "no usual cause fits; see the entries below for what they have in common"
 
 
@@ -39,6 +40,8 @@ def lines(report: Report, columns: int | None = None) -> Iterator[Line]:
     if not report:
         yield from all_folded(_foremost(report.findings[0]), columns, indent=_FIELD)
     yield from _table_of_pairs(report.pairs, columns)
+    if report.only_entries_are_right:
+        yield from folded((Span(f"  {ONLY_ENTRIES}", "quiet"),), columns, indent=2)
     for finding in report.findings:
         yield from _finding(finding, columns)
     yield from all_folded(_footer(report), columns)
@@ -81,6 +84,12 @@ def ratio_of(entry: Entry) -> str:
     return "" if math.isnan(entry.ratio) else number(entry.ratio, 4)
 
 
+def compared(entry: Entry) -> str:
+    """The difference and what is allowed; of what is no number there is none."""
+    allowed = f"allowed {number(entry.allowed)}"
+    return allowed if math.isnan(entry.difference) else f"difference {number(entry.difference)}, {allowed}"
+
+
 def excess_in_words(entry: Entry) -> str:
     """The difference in units of what is allowed."""
     return number(entry.difference / entry.allowed if entry.allowed else math.inf, 2)
@@ -98,9 +107,8 @@ def _foremost(finding: Finding) -> Iterator[Line]:
     yield _field(_LABELS[finding.status], f"{entry.output}, with respect to {entry.input}", "place")
     yield _field("numeric", numeric_of(entry), "numeric")
     ratio = ratio_of(entry)
-    comparison = f"difference {number(entry.difference)}, allowed {number(entry.allowed)}"
     analytic = number_or_nan(entry.analytic)
-    detail = f"  ({f'{ratio} × numeric; ' if ratio else ''}{comparison})"
+    detail = f"  ({f'{ratio} × numeric; ' if ratio else ''}{compared(entry)})"
     yield (*_field("analytic", analytic, "analytic"), Span(detail))
     yield _field("cause", finding.hint or _NO_CAUSE, "cause" if finding.hint else "quiet")
 

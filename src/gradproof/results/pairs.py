@@ -100,8 +100,9 @@ def pair_up(
             of = [output for output in outputs if finding.output in (None, output.key)]
             for pair in [(output, input_) for output in of for input_ in inputs if input_.key == finding.input]:
                 of_pair.setdefault(pair, finding)
-    otherwise = Status.RIGHT if certificate is not None and not any(map(_leaves_open, findings)) else None
     smallest = dict(certificate.smallest) if certificate else {}
+    certified = certificate is not None and (order == 1 or any(about.order == order for about in smallest))
+    otherwise = Status.RIGHT if certified and not any(map(_leaves_open, findings)) else None
     pairs = [
         _pair(output, input_, of_pair.get((output, input_)), otherwise, smallest.get(About(input_, order)))
         for output in outputs

@@ -55,7 +55,8 @@ class Report:
     """Verdict, findings (worst first) and cost of one check of the function `subject`.
 
     `not_covered` lists what was not differentiated, and why; `notes` what a reader should know of how it was checked;
-    `certificate` says what the comparison of Jacobians was able to see; None: it did not run to its end.
+    `certificate` says what the comparison of Jacobians was able to see; None: it did not run to its end. Where that of
+    the second order did not, it is of the first alone.
     `exhibits` are there where something is wrong.
     True in a boolean context only if the verdict is PASS.
     """
@@ -96,6 +97,12 @@ class Report:
         first = pair_up(self.inputs, self.outputs, self.findings, self.certificate)
         second = pair_up(*self.second, self.findings, self.certificate, order=2)
         return tuple(sorted((*first, *second), key=badness))
+
+    @property
+    def only_entries_are_right(self) -> bool:
+        """Whether something is wrong though every entry of every Jacobian is right."""
+        pairs = self.pairs
+        return self.verdict is Verdict.FAIL and bool(pairs) and all(pair.status is Status.RIGHT for pair in pairs)
 
     def __bool__(self) -> bool:
         return self.ok
