@@ -173,18 +173,17 @@ def page(table: list[Row], told: list[str]) -> str:
 
 
 def reproduce(names: list[str]) -> int:
-    """Run the reproducers of docs/found, those of Triton kernels through the interpreter."""
+    """Run the reproducers of docs/found, each group behind what its packages need here."""
     sys.path.insert(0, str(FOUND))
     import reproduce as pages
 
     chosen = names or list(pages.PAGES)
     install([package for package in PACKAGES if package.name in {pages.subject(name)[0] for name in chosen}])
-    triton = {package.name for package in PACKAGES if package.triton}
+    preludes = {package.name: package.prelude for package in PACKAGES}
     status = 0
-    for interpreted in (False, True):
-        group = [name for name in chosen if (pages.subject(name)[0] in triton) is interpreted]
+    for prelude in dict.fromkeys(["", *preludes.values()]):
+        group = [name for name in chosen if preludes.get(pages.subject(name)[0], "") == prelude]
         if group:
-            prelude = "from wild_recipes import interpreter; interpreter.install(); " if interpreted else ""
             code = f"import sys; sys.path.insert(0, {str(FOUND)!r}); {prelude}import reproduce; "
             code += f"sys.exit(reproduce.main({group!r}))"
             status |= subprocess.run(

@@ -20,6 +20,7 @@ from typer.testing import CliRunner
 import gradproof
 from gradproof import Finding, Report, Status
 from gradproof.cli import app
+from gradproof.examination import raised
 from gradproof.names import option_form
 from gradproof.render import html
 from gradproof.render.json import load_run
@@ -353,6 +354,26 @@ def test_an_exception_in_the_function_names_its_line(tmp_path: Path, monkeypatch
     done = run("check", path)
     assert done.exit_code == 1, done.output
     assert f"raised at line 4 of {path}, in bad" in "".join(done.stdout.split("\n"))
+
+
+def test_an_exception_in_a_backward_of_a_package_names_its_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where torch lies in another environment than the package: a line of torch's own would help nobody."""
+    package = tmp_path / "site-packages" / "kernels.py"
+    package.parent.mkdir()
+    package.write_text("def refuse(g):\n    raise ValueError('inside')\n", encoding="utf-8")
+    name = "another/environment/site-packages/framework.py"
+    code = "def call(refuse):\n    refuse(1)\n"
+    scope: dict[str, Any] = {}
+    exec(compile(package.read_text(encoding="utf-8"), str(package), "exec"), scope)
+    exec(compile(code, name, "exec"), scope)
+    monkeypatch.setattr("gradproof.examination._INSTALLED", (str(package.parent),))
+    with pytest.raises(ValueError, match="inside") as caught:
+        scope["call"](scope["refuse"])
+    assert caught.value.__traceback__ is not None
+    finding = raised("jacobian", caught.value.with_traceback(caught.value.__traceback__.tb_next))
+    assert finding.hint == f"raised at line 2 of {package}, in refuse"
 
 
 @pytest.mark.parametrize("option", ["--evaluations", "--seconds"])

@@ -34,3 +34,10 @@ def test_what_is_expected_is_known(recipes: dict[str, list]) -> None:
         for row in rows:
             assert row.expected in words or (FOUND / f"{row.expected}.md").exists(), (package, row.name)
             assert row.why or row.expected not in words - {"right"}, (package, row.name)
+
+
+def test_every_page_is_about_torch_or_a_package_of_the_list(recipes: dict[str, list]) -> None:
+    """So `wild.py --found` can install what a reproducer needs."""
+    for page in FOUND.glob("*.md"):
+        if page.stem != "index":
+            assert page.read_text(encoding="utf-8").split()[1] in {"torch", *recipes}, page.stem

@@ -8,7 +8,7 @@ _declared = []
 
 def activation(name, *shape, low=None, high=None):
     def make():
-        _declare_operators()
+        declare_operators()
         from timm.layers import activations_me
 
         x = normal(*shape) if low is None else between(low, high, *shape)
@@ -17,7 +17,7 @@ def activation(name, *shape, low=None, high=None):
     return make
 
 
-def _declare_operators():
+def declare_operators():
     """torchvision registers shape functions for operators that its compiled part would have declared."""
     import torch
 

@@ -45,8 +45,9 @@ _BROKEN = 0.5
 # Entries that show one factor, and by how much their sizes differ at least: they have nothing else in common.
 _SEVERAL, _UNLIKE = 2, 1e-3
 
-# Where code lies that is not the user's own.
+# Where code lies that is not the user's own. An environment may use packages of another one, so folders have names too.
 _HERE, _INSTALLED = os.path.dirname(__file__), tuple(sysconfig.get_paths()[name] for name in ("stdlib", "purelib"))
+_PACKAGES = ("site-packages", "dist-packages")
 
 _Progress = tuple[Iterator[Finding | Seen | Note | Pause], list[Finding | Seen | Note]]
 """A property that paused, and what it has found so far."""
@@ -327,8 +328,12 @@ def raised(name: str, error: Exception) -> Finding:
 def _raised_at(error: Exception) -> str:
     """The line that raised, or called what did: the innermost one of no installed package, if there is one."""
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith(_HERE)]
-    own = [frame for frame in frames if not frame.filename.startswith(_INSTALLED)] or frames
+    own = [frame for frame in frames if not _is_installed(frame.filename)] or frames
     return f"raised at line {own[-1].lineno} of {own[-1].filename}, in {own[-1].name}" if own else ""
+
+
+def _is_installed(filename: str) -> bool:
+    return filename.startswith(_INSTALLED) or any(folder in filename.split(os.sep) for folder in _PACKAGES)
 
 
 def _refused(error: MisshapenGradientError) -> Finding:
