@@ -306,8 +306,8 @@ def _not_asked(problem: Problem, options: Options, order: int) -> Iterator[str]:
 
 def is_fatal(finding: Finding) -> bool:
     """For doors that raise: wrong, nothing verified, or beyond the tolerance by numbers too noisy to call it wrong."""
-    if finding.kind == "staircase":  # zero is claimed, and the step that others take stays between two of its own
-        return False
+    if finding.kind == "staircase":
+        return False  # zero is claimed, and the step that others take stays between two of its own
     if finding.status is Status.INCONCLUSIVE and finding.entries and finding.kind != "lone kink":
         # so are those of outputs that are no numbers, whatever is claimed of them
         return any(not entry.error >= math.inf and not entry.difference <= entry.tolerance for entry in finding.entries)
@@ -374,13 +374,10 @@ def _bare(session: Session, request: Request, rounds: Sequence[Round]) -> Report
 
 
 def _certified(rounds: Sequence[Round]) -> Certificate | None:
-    """Of all rounds that ran to their end, the first at least.
-
-    It says nothing of an input of which no entry was verified: all are wrong, or at a kink.
-    """
-    known = [each for round_ in rounds if (each := round_.certificate) is not None]
-    if not known or rounds[0].certificate is None:
+    """Of rounds that ran to their end, the first at least. No input of which no entry was verified is in it."""
+    if rounds[0].certificate is None:
         return None
+    known = [each for round_ in rounds if (each := round_.certificate) is not None]
     certificate = functools.reduce(operator.add, known)
     found = [(round_.order, f) for round_ in rounds for f in round_.findings if f.entries and f.wrong == f.total]
     bad = frozenset(About(f.entries[0].input.block, order) for order, f in found if f.status is not Status.KINK)
