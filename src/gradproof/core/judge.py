@@ -7,7 +7,7 @@ measured once more with other steps; and at kinks and jumps a valid subgradient 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -25,6 +25,7 @@ from gradproof.core.special import Special, first_row
 from gradproof.core.status import Status
 from gradproof.core.stencil import Stencil
 from gradproof.core.suspects import Judged, Suspects, rank
+from gradproof.core.ties import excuse_ties
 from gradproof.core.tolerances import Tolerances
 from gradproof.core.types import Flags, Indices, Matrix, Vector
 
@@ -120,7 +121,13 @@ class Judge:
             wrong = judged.status == Status.WRONG.rank
             if self._special.waves(judged.suspects, np.abs(judged.suspects.numeric) + judged.error, wrong).any():
                 return None
-        return judged
+        return None if judged is None or self._is_at_ties(judged, judged.status == Status.WRONG.rank) else judged
+
+    def _is_at_ties(self, judged: Judged, wrong: Flags) -> bool:
+        """Whether the worst of what is wrong is a valid subgradient at ties: then more than one look is needed."""
+        which = np.flatnonzero(wrong)
+        worst = which[np.argsort(-judged.suspects.excess[which], kind="stable")][:1]
+        return bool(excuse_ties(self._stencil, judged, worst))
 
     def confirm_worst(self, mode: Mode, suspects: Suspects, screened: Look) -> tuple[Judged, Judged] | None:
         """`confirm` for all of the worst elements; and the others, with what one step said of them."""
@@ -149,7 +156,7 @@ class Judge:
         not_a_number = ~np.isfinite(suspects.analytic) & np.isfinite(suspects.numeric)
         wrong = (judged.status == Status.WRONG.rank) & (sharp | (not_a_number & np.isfinite(judged.error)))
         wrong &= ~self._special.waves(suspects, np.abs(suspects.numeric) + judged.error, wrong)
-        if not wrong.any():
+        if not wrong.any() or self._is_at_ties(judged, wrong):
             return None
         judged.status[~wrong] = Status.RIGHT.rank  # nothing is known against these
         told = np.isfinite(judged.error)
@@ -173,7 +180,7 @@ class Judge:
     def _measure(self, judged: Judged, done: Flags, witness: Witness | None, most: float) -> None:
         """Batches of elements, worst first, until all are measured or enough are wrong. Marks what is `done`."""
         status, queue = judged.status, self.worst_first(judged.suspects)
-        measured = wrong = 0
+        tied, measured, wrong = dict[int, tuple[float, float]](), 0, 0
         before, cost = self._stencil.investigation.cost.evaluations, self._stencil.investigation.cost
         while measured < len(queue) and not (wrong and (measured >= _ENOUGH or cost.evaluations - before > most)):
             # the more turned out not to be wrong, the more at a time: the first one that is may be enough
@@ -186,11 +193,13 @@ class Judge:
             doubtful = which[(status[which] > Status.KINK.rank) & ~np.isin(which, ordinary)]
             judged.sides.update(self._special.excuse_kinks(judged, self._look_closely(judged, doubtful)))
             self._special.spare_waves(judged, which)
+            tied |= excuse_ties(self._stencil, judged, which)
             done[which] = True
             wrong += int((status[which] == Status.WRONG.rank).sum())
             measured += len(batch)
+        judged.sides.update(tied)
         if not wrong:
-            self._ask_jointly(judged)
+            self._ask_jointly(judged, tied)
 
     def _climb_twice(self, judged: Judged, which: Indices, *, cheaply: bool) -> Indices:
         """The full ladder; and once more with other steps, for what looks wrong: `cheaply`, if two of these suffice.
@@ -262,10 +271,11 @@ class Judge:
             wrong = np.abs(seen) > bar + suspects.tolerance[which]
         return bool((agrees & wrong).all())
 
-    def _ask_jointly(self, judged: Judged) -> None:
-        """Entries at kinks that are valid one by one, but not together, are WRONG."""
+    def _ask_jointly(self, judged: Judged, tied: Container[int]) -> None:
+        """Entries at kinks that are valid one by one, but not together, are WRONG. Of ties that was asked before."""
         suspects, sides = judged.suspects, judged.sides
-        which = np.array([k for k in sides if judged.status[k] == Status.KINK.rank], dtype=np.intp)
+        kinks = [k for k in sides if judged.status[k] == Status.KINK.rank and k not in tied]
+        which = np.array(kinks, dtype=np.intp)
         if len(which) > 1:
             left, right = (np.array([sides[int(k)][side] for k in which]) for side in range(2))
             kinks = Kinks(
