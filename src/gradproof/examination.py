@@ -161,14 +161,14 @@ def _is_wrong_from_afar(investigation: Investigation, entry: Entry) -> bool:
     stencil, column, output = Stencil(investigation), entry.input.coordinate, entry.output.coordinate
     if not entry.numeric and _stands_still(stencil, entry):
         return False
-    ahead, _ = stencil.finely(np.array([column]), _LONG, np.array([output]))
-    slope = float(ahead[0, 0])
+    nearer, slope = (
+        float(stencil.finely(np.array([column]), rung, np.array([output]))[0][0, 0]) for rung in (_NEARER, _LONG)
+    )
+    if not _is_unlike(entry, nearer):
+        return False
     if not entry.numeric:
         longer = 2.0**-_LONGER
         return _is_unlike(entry, slope) and _is_unlike(entry, stencil.slope(column, output, longer))
-    nearer, _ = stencil.finely(np.array([column]), _NEARER, np.array([output]))
-    if not _is_unlike(entry, float(nearer[0, 0])):
-        return False
     if _is_unlike(entry, slope, _CLEARLY):  # what the function bends by to one side does not make up for that
         return True
     return _is_unlike(entry, stencil.slope(column, output, 2.0**-_LONG))

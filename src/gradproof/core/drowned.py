@@ -9,6 +9,7 @@ are large enough to be compared. A derivative that is wrong is wrong there too.
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 from gradproof.core.draws import basis
 from gradproof.core.integral import vjp_at
@@ -20,7 +21,7 @@ from gradproof.core.types import Vector
 # What round-off of numbers of order one comes to, at most, in units of their spacing: of a thousand operations.
 _BURIED = 2.0**10
 # The parts of the point that are looked at, on the way to zero.
-_PARTS = (1.0, 2.0**-1, 2.0**-3, 2.0**-6)
+_NEARER = (2.0**-1, 2.0**-3, 2.0**-6)
 # The rungs of the two differences, and the part of the finer one that they differ by where both see the slope. A
 # derivative is right there within the same part.
 _RUNGS, _AGREES = (10, 12), 2.0**-6
@@ -31,24 +32,41 @@ def is_buried(investigation: Investigation, column: int, difference: float) -> b
     return difference * float(investigation.scale[column]) <= _BURIED * DOUBLE * _order(investigation, column)
 
 
-def drowns(investigation: Investigation, row: int, column: int) -> bool:
+class Look(NamedTuple):
+    """One entry at a part of the point, by differences of two steps."""
+
+    coarse: float
+    fine: float
+
+    @property
+    def is_seen(self) -> bool:
+        """Whether the two agree on a slope."""
+        return self.fine != 0 and abs(self.fine - self.coarse) <= _AGREES * abs(self.fine)
+
+    @property
+    def moves(self) -> bool:
+        return self.coarse != 0 or self.fine != 0
+
+
+def look_at(investigation: Investigation, row: int, column: int, size: float = 1.0) -> Look:
+    """One entry, at this part of the point."""
+    return Look(*(_quotient(investigation, size, row, column, rung) for rung in _RUNGS))
+
+
+def drowns(investigation: Investigation, row: int, column: int, here: Look) -> bool:
     """Whether an entry that is buried at the point is right nearer to zero; or moves nowhere but by round-off."""
-    point, moves, is_seen_here = investigation.problem.point, False, False
-    for size in _PARTS:
-        coarse, fine = (_quotient(investigation, size, row, column, rung) for rung in _RUNGS)
-        moves |= coarse != 0 or fine != 0
-        if not fine or not abs(fine - coarse) <= _AGREES * abs(fine):
-            continue
-        if size == 1.0:
-            is_seen_here = True
-            continue
-        cotangent = basis(slice(row, row + 1), investigation.problem.outputs.size)[0]
-        difference = abs(float(vjp_at(investigation, size * point, cotangent)[column]) - fine)
-        if difference <= _AGREES * abs(fine):
-            return True
-        if not is_buried(investigation, column, size * difference):
-            return False
-    return moves and not is_seen_here
+    cotangent, moves = basis(slice(row, row + 1), investigation.problem.outputs.size)[0], here.moves
+    for size in _NEARER:
+        there = look_at(investigation, row, column, size)
+        moves |= there.moves
+        if there.is_seen:
+            claim = float(vjp_at(investigation, size * investigation.problem.point, cotangent)[column])
+            difference = abs(claim - there.fine)
+            if difference <= _AGREES * abs(there.fine):
+                return True
+            if not is_buried(investigation, column, size * difference):
+                return False
+    return moves and not here.is_seen
 
 
 def noise_of_order_one(investigation: Investigation, column: int) -> float:

@@ -9,6 +9,7 @@ import numpy as np
 
 from gradproof.core.agreement import largest_of
 from gradproof.core.cost import BudgetExhausted
+from gradproof.core.draws import basis
 from gradproof.core.investigation import Investigation
 from gradproof.core.norm import norm, norm_of_products
 from gradproof.core.options import Options
@@ -72,6 +73,14 @@ def explains(investigation: Investigation, mode: Mode, sum_: Iterable[tuple[floa
         if investigation.problem.coarsest_eps > DOUBLE:
             raise
         return False  # what is off by more than double precision allows is rarely its round-off
+
+
+def round_off_of(investigation: Investigation, row: int, column: int) -> float:
+    """By how much one entry of the derivative may be off by its round-off, as it is measured; 0 where nothing tells."""
+    if not _can_respond(investigation, Mode.REVERSE):
+        return 0.0
+    question = basis(slice(row, row + 1), investigation.problem.outputs.size)[0]
+    return float(_spread(investigation, Mode.REVERSE, question, _NEIGHBOURS)[column])
 
 
 def halves_add_up(investigation: Investigation, mode: Mode) -> bool:

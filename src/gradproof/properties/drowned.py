@@ -7,12 +7,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from gradproof.core.capabilities import Elsewhere
+from gradproof.core.capabilities import Elsewhere, Stateless
 from gradproof.core.cost import BudgetExhausted
-from gradproof.core.drowned import drowns, is_buried, noise_of_order_one
+from gradproof.core.drowned import drowns, is_buried, look_at, noise_of_order_one
 from gradproof.core.investigation import Investigation
 from gradproof.core.precision import DOUBLE
 from gradproof.core.status import Status
+from gradproof.properties.allowance import round_off_of
 from gradproof.results.finding import Entry, Finding
 
 # Entries that are looked at, each of another pair.
@@ -29,7 +30,7 @@ def is_drowned(investigation: Investigation, findings: Sequence[Finding]) -> boo
         return False
     worst = [each.entries[0] for each in findings if each.entries and each.entries[0].status is Status.WRONG][:_TRIED]
     try:
-        if not all(drowns(investigation, entry.output.coordinate, entry.input.coordinate) for entry in worst):
+        if not all(_drowns(investigation, entry) for entry in worst):
             return False
     except BudgetExhausted:
         return False  # what was found stands
@@ -39,6 +40,18 @@ def is_drowned(investigation: Investigation, findings: Sequence[Finding]) -> boo
         noise[run] = np.fmax(noise[run], noise_of_order_one(investigation, entry.input.coordinate))
     investigation.take_as(replace(problem, noise=noise))
     return True
+
+
+def _drowns(investigation: Investigation, entry: Entry) -> bool:
+    """Whether one entry does: where it is seen at the point, only if round-off of the derivative explains the claim.
+
+    So it does where all operations are the framework's own, which have no branch for such points that could be wrong.
+    """
+    row, column = entry.output.coordinate, entry.input.coordinate
+    here, is_own = look_at(investigation, row, column), investigation.problem.capability(Stateless) is not None
+    if here.is_seen and not is_own and not entry.difference <= round_off_of(investigation, row, column):
+        return False
+    return drowns(investigation, row, column, here)
 
 
 def _is_small(investigation: Investigation, entry: Entry) -> bool:
