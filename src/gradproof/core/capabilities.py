@@ -234,6 +234,17 @@ class Pattern(NamedTuple):
     """For rows and columns, entry by entry."""
 
 
+class Domain(NamedTuple):
+    """Where the function can be asked: what it is outside is extrapolated from points inside.
+
+    So where steps begin to lead outside, what evaluations show is not the function's own.
+    """
+
+    holds: Callable[[Vector], bool]
+    turned: Callable[[Vector], Vector]
+    """A direction, with each coordinate turned to the side on which there is more room."""
+
+
 class StandIn(NamedTuple):
     """The values of the Problem are not the function's own, but of something with the same derivative.
 

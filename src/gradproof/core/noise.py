@@ -204,7 +204,7 @@ def jumping(investigation: Investigation) -> Problem | None:
     size = np.zeros(problem.outputs.size)
     for which, span in enumerate(_SPANS):
         along = _Ladder(investigation, which)
-        size = np.fmax(size, jumps(along.values(np.linspace(-span, span, _CELLS + 1))))
+        size = np.fmax(size, jumps(along.own_values(np.linspace(-span, span, _CELLS + 1))))
         found = [eps if LEAST_JUMP < eps <= WIDEST_JUMP else 0.0 for eps in _spacings(problem, size)]
         if any(found):
             return _as_noisy_as(problem, size, found)
@@ -273,8 +273,8 @@ def _spacing(problem: Problem, noise: Vector, run: slice) -> float:
 def _own_spacing(problem: Problem) -> Vector:
     """The spacing of the numbers that each output is said to be computed in."""
     if problem.evaluates_in is not None:
-        return np.full(problem.outputs.size, problem.evaluates_in)
-    return np.maximum(problem.outputs.eps, problem.inputs.finest_eps)
+        return np.full(problem.outputs.size, problem.round_off * problem.evaluates_in)
+    return problem.round_off * np.maximum(problem.outputs.eps, problem.inputs.finest_eps)
 
 
 class _Ladder(Along):
