@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
-from gradproof.core.problem import Apply, Problem
+from gradproof.core.problem import Apply, Mode, Problem
 from gradproof.core.space import Block
 from gradproof.core.types import Flags, Indices, Matrix, Vector
 
@@ -232,6 +232,15 @@ class Pattern(NamedTuple):
     name: str
     stores: Callable[[Indices, Indices], Flags]
     """For rows and columns, entry by entry."""
+
+
+class AccusedBefore(NamedTuple):
+    """Entries that another look at the same call found wrong, each as mode, output and input.
+
+    Where nothing accuses, these are judged by themselves: a probe may be too blunt to see what is wrong with one.
+    """
+
+    entries: tuple[tuple[Mode, int, int], ...]
 
 
 class Domain(NamedTuple):

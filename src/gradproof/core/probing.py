@@ -12,6 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from gradproof.core.accusation import UNFOUNDED, Accusation, Outcome
+from gradproof.core.capabilities import AccusedBefore
 from gradproof.core.draws import basis
 from gradproof.core.entries import Known, every_entry
 from gradproof.core.hidden import (
@@ -27,6 +28,7 @@ from gradproof.core.hidden import (
 )
 from gradproof.core.investigation import Investigation
 from gradproof.core.joint import row_agrees
+from gradproof.core.judge import Judge
 from gradproof.core.ledger import Ledger
 from gradproof.core.options import Options
 from gradproof.core.probe import Accused
@@ -37,6 +39,7 @@ from gradproof.core.questioning import Questioning
 from gradproof.core.space import Block
 from gradproof.core.status import Status
 from gradproof.core.survey import Survey
+from gradproof.core.suspects import Judged, Suspects
 from gradproof.core.weak import weak_elements
 
 # Inputs that are looked at alone, if a joint probe does not see them.
@@ -65,6 +68,24 @@ class Prober:
         Locating costs more than all that went before. If the budget ends meanwhile, the accusation stands.
         """
         return self._reverse() if mode is Mode.REVERSE else self._forward()
+
+    def judge_accused(self, mode: Mode) -> Judged | None:
+        """The entries that another look accuses in this mode, judged by themselves; None: there are none."""
+        ledger, told = self._ledger, self._ledger.problem.capability(AccusedBefore)
+        places = [] if told is None else [(row, column) for by, row, column in told.entries if by is mode]
+        if not places:
+            return None
+        size, found = ledger.problem.inputs.size, list[tuple[int, int, float]]()
+        for row, column in places:
+            if mode is Mode.REVERSE:
+                claimed = ledger.row(row)
+                largest = np.array([np.argmax(np.abs(claimed))], dtype=np.intp)
+                ledger.tolerances.learn_analytic(claimed[largest], np.array([row], dtype=np.intp), largest)
+                found.append((row, column, float(claimed[column])))
+            else:
+                pushed = ledger.investigation.jvp(basis(slice(column, column + 1), size)[0])
+                found.append((row, column, float(pushed[row])))
+        return Judge(ledger.stencil, ledger.tolerances).judge(mode, Suspects.accused(found), located=True)
 
     def _reverse(self) -> Iterator[Outcome | Accusation]:
         """Ask until every output and every input is seen, or until something accuses."""
