@@ -9,7 +9,7 @@ from numbers import Integral, Real
 from typing import Any, Literal
 
 from gradproof.backends import Reconsiders, Session
-from gradproof.core.capabilities import AccusedBefore
+from gradproof.core.capabilities import AccusedBefore, AccusedEntry
 from gradproof.core.options import Options, Strategy, spacing_of
 from gradproof.core.problem import Mode, NothingToCheckError, Problem
 from gradproof.core.status import Status
@@ -203,13 +203,13 @@ def _passes(round_: Round) -> bool:
 
 def _accused(round_: Round) -> AccusedBefore:
     """The entries that are wrong by a first look."""
-    wrong = [finding for finding in round_.findings if finding.status is Status.WRONG]
     return AccusedBefore(
         tuple(
-            (finding.mode, entry.output.coordinate, entry.input.coordinate)
-            for finding in wrong
+            AccusedEntry(finding.mode, entry.output.coordinate, entry.input.coordinate, entry.numeric, entry.tolerance)
+            for finding in round_.findings
+            if finding.mode is not None
             for entry in finding.entries
-            if finding.mode is not None and entry.status is Status.WRONG
+            if entry.status is Status.WRONG
         )
     )
 

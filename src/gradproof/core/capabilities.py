@@ -234,13 +234,23 @@ class Pattern(NamedTuple):
     """For rows and columns, entry by entry."""
 
 
+class AccusedEntry(NamedTuple):
+    """An entry that was found wrong: its place, its numerical value, and what it was excused."""
+
+    mode: Mode
+    output: int
+    input: int
+    numeric: float
+    tolerance: float
+
+
 class AccusedBefore(NamedTuple):
-    """Entries that another look at the same call found wrong, each as mode, output and input.
+    """Entries that another look at the same call found wrong.
 
     Where nothing accuses, these are judged by themselves: a probe may be too blunt to see what is wrong with one.
     """
 
-    entries: tuple[tuple[Mode, int, int], ...]
+    entries: tuple[AccusedEntry, ...]
 
 
 class Domain(NamedTuple):
