@@ -373,5 +373,6 @@ def on_jump(across: Matrix, beside: Matrix) -> Flags:
     finer = [part[len(part) // 2 :] for part in (across, beside)]
     with np.errstate(invalid="ignore"):
         sizes = np.fmax(*map(np.abs, finer))
-        apart = np.fmax(*(part.max(axis=0) - part.min(axis=0) for part in finer))
+        # a rung that is refused says nothing, nor does the odd part on the next one
+        apart = np.fmax(*(np.fmax.reduce(part) - np.fmin.reduce(part) for part in finer))
         return (sizes.min(axis=0) > 0) & (apart <= _ALIKE * sizes.max(axis=0))
