@@ -142,6 +142,121 @@ def test_bounds_are_read_in_every_form() -> None:
         assert upper.tolist() == [1, 2]
 
 
+def test_directions_are_turned_to_where_there_is_room() -> None:
+    box = Box(np.array([0.0, 0.0, -np.inf]), np.array([1.0, 1.0, np.inf]), np.array([0.1, 0.9, 0.5]))
+    assert box.turned(np.array([-2.0, 3.0, -4.0])).tolist() == [2.0, -3.0, -4.0]
+    assert box.holds(np.array([0.0, 1.0, 7.0]))
+    assert not box.holds(np.array([0.0, 1.1, 7.0]))
+
+
+def test_no_evaluation_in_low_precision_leaves_the_bounds() -> None:
+    x = np.array([0.0, 1.0, 0.5, 0.6], dtype=np.float32)
+    guarded = Guarded(lambda x: np.sqrt(x + x.dtype.type(0.1)), np.zeros(4), np.ones(4))
+    report = gradproof.check(guarded, x, jac=lambda x: np.diag(0.5 / np.sqrt(x + 0.1)), bounds=[(0, 1)] * 4)
+    assert report.verdict is Verdict.PASS, str(report)
+    report = gradproof.check(guarded, x, jac=lambda x: np.diag(0.6 / np.sqrt(x + 0.1)), bounds=[(0, 1)] * 4)
+    assert report.verdict is Verdict.FAIL
+
+
+# what is extrapolated beyond a bound is not the function's: neither a jump of it nor noise
+
+
+def sines(x: Any) -> Any:
+    return np.sin(np.sin(np.abs(x)))
+
+
+def sines_slope(x: Any) -> Any:
+    return np.cos(np.sin(np.abs(x))) * np.cos(np.abs(x)) * np.sign(x)
+
+
+@pytest.mark.parametrize("room", [None, 0.5, 0.1, 0.03, 1e-3, 1e-6, 0.0])
+@pytest.mark.parametrize("error", [0.0, 1e-6, 1e-3, 6e-3])
+def test_errors_near_a_bound_are_no_noise(room: float | None, error: float) -> None:
+    x = np.array([0.1257302210933933])
+    bounds = None if room is None else [((1 - room) * x[0], None)]
+    report = gradproof.check(sines, x, jac=lambda x: np.diag(sines_slope(x) + error), bounds=bounds)
+    assert report.verdict is (Verdict.FAIL if error else Verdict.PASS), str(report)
+    assert not any("bits inside" in note for note in report.notes)
+    if error:
+        assert report.findings[0].status is Status.WRONG
+        assert report.findings[0].numeric == pytest.approx(sines_slope(x)[0], abs=1e-7)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_certificates_near_bounds(seed: int) -> None:
+    draw = np.random.default_rng(seed)
+    x = draw.standard_normal(1)
+    bounds = [(x[0] - draw.choice([0.0, 0.1]) * abs(x[0]), x[0] + draw.choice([0.1, 1.0]) * abs(x[0]))]
+    report = gradproof.check(sines, x, jac=lambda x: np.diag(sines_slope(x)), bounds=bounds)
+    assert report.verdict is Verdict.PASS, str(report)
+    size = report.pairs[0].smallest
+    assert size is not None
+    for error in (1.2 * size, -1.2 * size):
+        wrong = gradproof.check(sines, x, jac=lambda x, e=error: np.diag(sines_slope(x) + e), bounds=bounds)
+        assert wrong.verdict is Verdict.FAIL, str(wrong)
+
+
+def stopping(matrix: Any, tolerance: float) -> Any:
+    """The solution of linear equations by an iteration that stops at a tolerance: one more or less for other b."""
+
+    def solve(b: Any) -> Any:
+        x = np.zeros_like(b)
+        for _ in range(400):
+            residual = b - matrix @ x
+            if np.abs(residual).max() <= tolerance:
+                break
+            x = x + 0.3 * residual
+        return x
+
+    return solve
+
+
+@pytest.mark.parametrize("room", [None, 0.0, 0.1, 0.5])
+@pytest.mark.parametrize("tolerance", [1e-5, 1e-7])
+def test_a_solver_that_stops_at_a_tolerance_may_start_at_its_bounds(room: float | None, tolerance: float) -> None:
+    draw = np.random.default_rng(0)
+    part, b = draw.standard_normal((4, 4)), draw.uniform(1, 2, 4)
+    matrix = part @ part.T / 4 + np.eye(4)
+    bounds, inverse = None if room is None else [((1 - room) * each, None) for each in b], np.linalg.inv(matrix)
+    report = gradproof.check(stopping(matrix, tolerance), b, jac=lambda b: inverse, bounds=bounds)
+    assert report.verdict is Verdict.PASS, str(report)
+    report = gradproof.check(stopping(matrix, tolerance), b, jac=lambda b: 1.05 * inverse, bounds=bounds)
+    assert report.verdict is Verdict.FAIL
+
+
+# numbers of fewer bits inside
+
+
+def single(x: Any) -> Any:
+    return x.astype(np.float32).astype(np.float64)
+
+
+@pytest.mark.parametrize("room", [None, 0.0, 1e-2, 1.0])
+@pytest.mark.parametrize("seed", range(4))
+def test_single_precision_inside_at_bounds(room: float | None, seed: int) -> None:
+    draw = np.random.default_rng(seed)
+    weights, x = draw.standard_normal((1, 20)), 1000 * draw.standard_normal(20)
+    bounds = None if room is None else [(each - room * abs(each), each + abs(each)) for each in x]
+
+    def wrong(x: Any) -> Any:
+        return weights * np.where(np.arange(20) == 7, 1.5, 1.0)
+
+    report = gradproof.check(lambda x: weights @ single(x), x, jac=lambda x: weights, bounds=bounds)
+    assert report.verdict is not Verdict.FAIL, str(report)
+    report = gradproof.check(lambda x: weights @ single(x), x, jac=wrong, bounds=bounds)
+    assert report.verdict is Verdict.FAIL, str(report)
+    assert report.findings[0].input_element == (7,)
+
+
+@pytest.mark.parametrize("x", [-1.324358995628145, -0.17315522486203205, 0.0007917134608118956, 1.6347830429585775])
+def test_noise_that_is_as_large_on_every_rung_is_no_jump(x: float) -> None:
+    """Steps of a staircase that is met in the same phase by several rungs."""
+    report = gradproof.check(lambda x: single(1e5 * x), np.array([x]), jac=lambda x: np.eye(1) * 1e5)
+    assert report.verdict is Verdict.PASS, str(report)
+    report = gradproof.check(lambda x: single(1e5 * x), np.array([x]), jac=lambda x: np.eye(1) * 1.01e5)
+    assert report.verdict is Verdict.FAIL
+
+
 # the complex step
 
 
@@ -233,3 +348,41 @@ def test_kinks_are_left_to_differences() -> None:
     assert not uses_complex_steps(report)
     assert report.verdict is Verdict.PASS
     assert [finding.status for finding in report.findings] == [Status.KINK]
+
+
+def loses_a_part(x: Any) -> Any:
+    return np.sin(np.sin(x)) + 1e-7 * np.real(np.sin(x)) ** 2
+
+
+def loses_a_part_jac(x: Any) -> Any:
+    return np.diag(np.cos(np.sin(x)) * np.cos(x) + 2e-7 * np.sin(x) * np.cos(x))
+
+
+@pytest.mark.parametrize("x", [-585.3259945314638, 640.422650, -535.669373, 123.4, 0.7])
+def test_what_a_complex_step_accuses_is_judged_by_differences(x: float) -> None:
+    """A part that it loses is as large as what is tolerated, and smaller than what a certificate would say."""
+    point = np.array([x])
+    report = gradproof.check(loses_a_part, point, jac=loses_a_part_jac)
+    assert report.verdict is Verdict.PASS, str(report)
+    report = gradproof.check(loses_a_part, point, jac=lambda x: loses_a_part_jac(x) + 1e-5)
+    assert report.verdict is Verdict.FAIL
+    assert report.findings[0].numeric == pytest.approx(loses_a_part_jac(point)[0, 0], abs=2e-8)
+
+
+def test_an_entry_that_a_probe_is_too_blunt_for_is_found_by_what_a_complex_step_accuses() -> None:
+    """Beside 1e6, differences of all entries see little of a small one; of one by itself they do."""
+    sizes, x = np.array([1e6, 1.0, 1.0, 1.0]), np.array([0.3, 0.5, 0.7, 0.9])
+
+    def function(x: Any) -> Any:
+        return sizes * np.sin(x)
+
+    report = gradproof.check(function, x, jac=lambda x: np.diag(sizes * np.cos(x)))
+    assert report.verdict is Verdict.PASS
+    size = report.pairs[0].smallest
+    assert size is not None
+    error = np.zeros((4, 4))
+    error[0, 0] = 1.2 * size
+    report = gradproof.check(function, x, jac=lambda x: np.diag(sizes * np.cos(x)) + error)
+    assert report.verdict is Verdict.FAIL, str(report)
+    assert report.findings[0].input_element == (0,)
+    assert not uses_complex_steps(report)

@@ -8,7 +8,8 @@ from concurrent.futures import Executor
 from numbers import Integral, Real
 from typing import Any, Literal
 
-from gradproof.backends import Reconsiders
+from gradproof.backends import Reconsiders, Session
+from gradproof.core.capabilities import AccusedBefore, AccusedEntry
 from gradproof.core.options import Options, Strategy, spacing_of
 from gradproof.core.problem import Mode, NothingToCheckError, Problem
 from gradproof.core.status import Status
@@ -170,10 +171,7 @@ def check(
             repeat=lambda: call_line("gradproof.check", name_of(func), keywords, said),
             fit=_require_coverage,
         )
-        rounds = examine(session, request)
-        if isinstance(session, Reconsiders) and not all(map(_passes, rounds)) and session.reconsider():
-            rounds = _reconsidered(rounds, examine(session, request))
-        return conclude(session, request, rounds)
+        return conclude(session, request, _examined(session, request))
 
 
 _NOT_BY_HAND = frozenset({"undefined", "layout", "metadata", "dtypes", "aliasing"})
@@ -190,27 +188,30 @@ def _order_by_hand(given: Mapping[str, Any], order: int, intended: Callable[...,
     return 2 if second else 1
 
 
+def _examined(session: Session, request: Request) -> list[Round]:
+    """What a session finds; where that is no pass and it has another way to look at the call, what it finds so."""
+    rounds = examine(session, request)
+    if all(map(_passes, rounds)) or not isinstance(session, Reconsiders):
+        return rounds
+    again = session.reconsider({round_.order: _accused(round_) for round_ in rounds})
+    return examine(session, request) if again else rounds
+
+
 def _passes(round_: Round) -> bool:
     return all(finding.status.rank <= Status.KINK.rank for finding in round_.findings)
 
 
-def _reconsidered(first: list[Round], again: list[Round]) -> list[Round]:
-    """What another look says; but what that is too blunt to contradict stands."""
-    blunt = all(map(_passes, again)) and all(map(_is_beyond, first, again))
-    return first if blunt else again
-
-
-def _is_beyond(first: Round, again: Round) -> bool:
-    """Whether all that is wrong in a round is off by less than the other look would have noticed."""
-    certificate = again.certificate
-    for finding in first.findings:
-        if finding.status.rank > Status.KINK.rank:
-            if finding.status is not Status.WRONG or not finding.entries or certificate is None:
-                return False
-            noticed = certificate.of_input(finding.entries[0].input.block, again.order)
-            if noticed is None or max(entry.difference for entry in finding.entries) > noticed:
-                return False
-    return True
+def _accused(round_: Round) -> AccusedBefore:
+    """The entries that are wrong by a first look."""
+    return AccusedBefore(
+        tuple(
+            AccusedEntry(finding.mode, entry.output.coordinate, entry.input.coordinate, entry.numeric, entry.tolerance)
+            for finding in round_.findings
+            if finding.mode is not None
+            for entry in finding.entries
+            if entry.status is Status.WRONG
+        )
+    )
 
 
 def _require_coverage(problem: Problem, options: Options) -> Options:

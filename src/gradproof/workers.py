@@ -36,7 +36,7 @@ from gradproof.backends import (
     surround,
     surroundings,
 )
-from gradproof.core.capabilities import Here, Workers
+from gradproof.core.capabilities import AccusedBefore, Here, Workers
 from gradproof.core.cost import BudgetExhausted
 from gradproof.core.investigation import Investigation
 from gradproof.core.problem import Mode, Problem
@@ -112,9 +112,9 @@ class Working:
         draws = shares_memory(self._executor) and bool(getattr(self._session, "draws", False))
         return _DRAWS if draws else ""
 
-    def reconsider(self) -> bool:
+    def reconsider(self, accused: Mapping[int, AccusedBefore]) -> bool:
         """Take the session's other way, if it has one; the workers will too."""
-        self._reconsidered = isinstance(self._session, Reconsiders) and self._session.reconsider()
+        self._reconsidered = isinstance(self._session, Reconsiders) and self._session.reconsider(accused)
         return self._reconsidered
 
     def problem(self) -> Problem:
@@ -267,7 +267,7 @@ class _Served:
         if wanted.reconsidered:
             session.problem()
             assert isinstance(session, Reconsiders)
-            session.reconsider()
+            session.reconsider({})  # what is to be judged is not asked here
         if wanted.order == "second":
             session.problem()
         self.problem: Problem = getattr(session, wanted.order)()

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from array_problem import DOUBLE, SINGLE, Part, investigation
 
-from gradproof.core.noise import computed_in, is_made_of_steps, learn_noise, measured, staying, told
+from gradproof.core.noise import computed_in, is_made_of_steps, learn_noise, measured, on_jump, staying, told
 
 x = np.linspace(0.3, 2.1, 24)
 
@@ -112,7 +112,13 @@ def test_noise_is_what_stays():
     left = np.array([[1e-2, 1e-2], [4e-3, 1e-4], [0.0, 0.0], [0.0, 0.0], [0.0, 0.0]])
     assert staying(left, left > 0, ratio=8.0).tolist() == [1e-2, 0.0]
     assert staying(left, np.ones_like(left, dtype=bool), ratio=8.0).tolist() == [0.0, 0.0], "it moves: it is linear"
-    assert staying(np.full((6, 1), 0.5), np.ones((6, 1), dtype=bool), ratio=8.0).tolist() == [0.0], "a jump"
+
+
+def test_what_stays_with_its_sign_is_a_jump():
+    same, changing, none = np.full((6, 1), 0.5), np.array([[0.5], [-0.5]] * 3), np.zeros((6, 1))
+    assert on_jump(same, none).tolist() == on_jump(none, same).tolist() == [True]
+    assert on_jump(changing, none).tolist() == on_jump(same, changing).tolist() == [False]
+    assert on_jump(none, none).tolist() == [False]
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Protocol, cast, runtime_checkable
 import numpy as np
 
 from gradproof.backends.shrinkable import Failure, Shrinkable, Source, Written
-from gradproof.core.capabilities import MemoryLayout
+from gradproof.core.capabilities import AccusedBefore, MemoryLayout
 from gradproof.core.investigation import Investigation
 from gradproof.core.problem import Mode, Problem
 
@@ -56,8 +56,8 @@ class Session(Protocol):
 class Reconsiders(Protocol):
     """A session that has a second way to look at a call, where the first does not lead to a pass."""
 
-    def reconsider(self) -> bool:
-        """Take the other way from now on; whether there is one."""
+    def reconsider(self, accused: Mapping[int, AccusedBefore]) -> bool:
+        """Take the other way from now on, with what the first accuses, by order; whether there is one."""
         ...
 
 

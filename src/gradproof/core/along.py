@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from gradproof.core.capabilities import Domain
 from gradproof.core.directions import short
 from gradproof.core.draws import random_probe
 from gradproof.core.investigation import Investigation
@@ -43,3 +44,14 @@ class Along:
     def values(self, steps: Sequence[float] | Vector) -> Matrix:
         """F at some steps, NaN where the function refuses a point. Without a batch, which may round otherwise."""
         return values_along(self._investigation, self._direction, steps)
+
+    def own_values(self, steps: Sequence[float] | Vector) -> Matrix:
+        """The same where the function can be asked, NaN elsewhere; where that ends nearby, by a direction inwards."""
+        domain = self.problem.capability(Domain)
+        if domain is None:
+            return self.values(steps)
+        direction = domain.turned(self._direction)
+        holds = np.array([domain.holds(self.problem.point + step * direction) for step in steps], dtype=np.bool_)
+        values = np.full((len(steps), self.problem.outputs.size), np.nan)
+        values[holds] = values_along(self._investigation, direction, np.asarray(steps)[holds])
+        return values

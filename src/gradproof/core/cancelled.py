@@ -32,7 +32,8 @@ def cancelled(investigation: Investigation) -> Vector | None:
     Asked through `Investigation.once`.
     """
     problem = investigation.problem
-    floor = DERIVATIVE_ROUND_OFF * (problem.evaluates_in or problem.coarsest_eps) * _largest(problem)
+    eps = problem.round_off * (problem.evaluates_in or problem.coarsest_eps)
+    floor = DERIVATIVE_ROUND_OFF * eps * _largest(problem)
     small = [block for block in problem.outputs.blocks if block.size and _size(problem.value[block.slice]) <= floor]
     if not small or not problem.inputs.size:
         return None

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
-from gradproof.core.problem import Apply, Problem
+from gradproof.core.problem import Apply, Mode, Problem
 from gradproof.core.space import Block
 from gradproof.core.types import Flags, Indices, Matrix, Vector
 
@@ -232,6 +232,36 @@ class Pattern(NamedTuple):
     name: str
     stores: Callable[[Indices, Indices], Flags]
     """For rows and columns, entry by entry."""
+
+
+class AccusedEntry(NamedTuple):
+    """An entry that was found wrong: its place, its numerical value, and what it was excused."""
+
+    mode: Mode
+    output: int
+    input: int
+    numeric: float
+    tolerance: float
+
+
+class AccusedBefore(NamedTuple):
+    """Entries that another look at the same call found wrong.
+
+    Where nothing accuses, these are judged by themselves: a probe may be too blunt to see what is wrong with one.
+    """
+
+    entries: tuple[AccusedEntry, ...]
+
+
+class Domain(NamedTuple):
+    """Where the function can be asked: what it is outside is extrapolated from points inside.
+
+    So where steps begin to lead outside, what evaluations show is not the function's own.
+    """
+
+    holds: Callable[[Vector], bool]
+    turned: Callable[[Vector], Vector]
+    """A direction, with each coordinate turned to the side on which there is more room."""
 
 
 class StandIn(NamedTuple):

@@ -10,11 +10,11 @@ With o and s the odd and the even part of F along a direction,
 what a rung of a ladder of steps leaves unexplained, max(|o - o' h/h'|, |s| / 2) with o' of the rung before, falls with
 the square of the step where F is smooth, with the step at a kink, and stays where there is noise. Where it stays over
 three rungs, that is the noise; two are enough where F does not move at all at finer ones, between two steps of the
-staircase. Where it is the same on all finer rungs, the point lies on a jump, and that is no noise.
+staircase. Where it is the same on all finer rungs, with its sign, the point lies on a jump, and that is no noise.
 
 Noise is looked for only where something is about to be reported, or zero is claimed of all of an input, and by a coarse
 and the two finest rungs first: where they leave no more than round-off, there is none. A solver that stops at a
-tolerance may be smooth at the point all the same, and jump beside it: see `jumps`.
+tolerance may be smooth at the point all the same, and jump beside it: see `core/jumps.py`.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from gradproof.core.along import Along
 from gradproof.core.cancelled import cancelled
 from gradproof.core.capabilities import Twin
 from gradproof.core.investigation import Investigation
+from gradproof.core.jumps import jumps
 from gradproof.core.nearby import is_straight
 from gradproof.core.norm import norm, parts
 from gradproof.core.precision import (
@@ -69,9 +70,9 @@ _RESOLVED = 256.0
 _SHORT_RUN = 0.375
 # The rung among the coarse ones that fine ones are compared with, and how much slopes of a smooth function may differ.
 _MIDDLE, _STRAIGHT = 2, 0.05
-# Jumps are looked for in this many cells, by differences of an order that leaves little of smooth parts; and how far
-# around the point, along one direction after the other: solvers take one iteration more or less only here and there.
-_CELLS, _ORDER, _SPANS = 64, 6, (0.5, 1.0, 0.25, 2.0)
+# Jumps are looked for in this many cells, and so far around the point, along one direction after the other: solvers
+# take one iteration more or less only here and there.
+_CELLS, _SPANS = 64, (0.5, 1.0, 0.25, 2.0)
 # How far a whole number of steps is from a whole number, by round-off of a decimal place.
 _WHOLE = 1e-6
 
@@ -122,8 +123,7 @@ def _with_lost(problem: Problem, lost: Vector) -> Problem:
 
 def told(investigation: Investigation) -> Iterator[Note]:
     """In words, what was found."""
-    pairs = zip(investigation.made.outputs.blocks, investigation.problem.outputs.blocks, strict=True)
-    for stored, block in pairs:
+    for stored, block in zip(investigation.made.outputs.blocks, investigation.problem.outputs.blocks, strict=True):
         if block.eps > TOLD * stored.eps:
             bits = max(1, round(-math.log2(block.eps)))
             yield Note(f"{block.label} is computed with about {bits} bits inside, as measured, and judged accordingly")
@@ -204,7 +204,7 @@ def jumping(investigation: Investigation) -> Problem | None:
     size = np.zeros(problem.outputs.size)
     for which, span in enumerate(_SPANS):
         along = _Ladder(investigation, which)
-        size = np.fmax(size, jumps(along.values(np.linspace(-span, span, _CELLS + 1))))
+        size = np.fmax(size, jumps(along.own_values(np.linspace(-span, span, _CELLS + 1))))
         found = [eps if LEAST_JUMP < eps <= WIDEST_JUMP else 0.0 for eps in _spacings(problem, size)]
         if any(found):
             return _as_noisy_as(problem, size, found)
@@ -273,8 +273,8 @@ def _spacing(problem: Problem, noise: Vector, run: slice) -> float:
 def _own_spacing(problem: Problem) -> Vector:
     """The spacing of the numbers that each output is said to be computed in."""
     if problem.evaluates_in is not None:
-        return np.full(problem.outputs.size, problem.evaluates_in)
-    return np.maximum(problem.outputs.eps, problem.inputs.finest_eps)
+        return np.full(problem.outputs.size, problem.round_off * problem.evaluates_in)
+    return problem.round_off * np.maximum(problem.outputs.eps, problem.inputs.finest_eps)
 
 
 class _Ladder(Along):
@@ -282,8 +282,9 @@ class _Ladder(Along):
 
     def noise(self, exponents: tuple[int, ...]) -> tuple[Vector, Flags]:
         """The noise of each output, zero where nothing stays; and whether the point lies on a jump of it."""
-        slopes, left = (np.stack(rows) for rows in self._unexplained(exponents))
-        return staying(left, slopes[1:] != 0, ratio=2.0 ** (exponents[1] - exponents[0])), _on_jump(left)
+        slopes, left, (jumps,) = (np.stack(rows) for rows in self._unexplained(exponents))
+        noise = staying(left, slopes[1:] != 0, ratio=2.0 ** (exponents[1] - exponents[0]))
+        return np.where(jumps != 0, 0.0, noise), jumps != 0
 
     def shortest(self, exponents: tuple[int, ...], noise: Vector) -> int:
         """The finest of these rungs on which nearly all noisy outputs are off by a part of the noise."""
@@ -298,37 +299,39 @@ class _Ladder(Along):
 
         That is, the same as on a coarse one: along some coordinates it may be a staircase, and smooth along others.
         """
-        slopes, left = self._unexplained((exponents[_MIDDLE], *exponents[-2:]))
+        slopes, left, _ = self._unexplained((exponents[_MIDDLE], *exponents[-2:]))
         floor = MEASURED * TOLD * _own_spacing(self.problem) * self.problem.outputs.typical(self.problem.value)
         with np.errstate(invalid="ignore"):
             apart = np.abs(slopes[0] - slopes[-1])
             straight = apart <= _STRAIGHT * self.problem.outputs.typical(slopes[0])
             return bool((straight & (slopes[-1] != 0) & (left[-1] <= floor)).all())
 
-    def _unexplained(self, exponents: tuple[int, ...]) -> tuple[list[Vector], list[Vector]]:
-        """The slope on each rung, which is zero only where F does not move; and what each but the first leaves.
+    def _unexplained(self, exponents: tuple[int, ...]) -> tuple[list[Vector], list[Vector], list[Vector]]:
+        """The slope on each rung, zero only where F does not move; what each but the first leaves; jumps, in one row.
 
         Nothing is as large as all of it in one piece, for which long outputs would need new memory.
         """
         sizes = np.array([2.0**-rung * _JITTER[rung % len(_JITTER)] for rung in exponents])
         values = [self.values([step])[0] for step in (*sizes, *-sizes, 0.0)]
-        slopes, left = values[: len(sizes)], values[len(sizes) : -2]
+        slopes, left, jumps = values[: len(sizes)], values[len(sizes) : -2], values[-2:-1]
         for part in parts(len(values[0])):
-            for row, found in zip([*slopes, *left], _rung_by_rung([row[part] for row in values], sizes), strict=True):
-                row[part] = found
-        return slopes, left
+            found = _rung_by_rung([row[part] for row in values], sizes)
+            for row, new in zip([*slopes, *left, *jumps], found, strict=True):
+                row[part] = new
+        return slopes, left, jumps
 
 
 def _rung_by_rung(values: Sequence[Vector], sizes: Vector) -> Matrix:
-    """The slope on each rung, then what each but the first leaves, by F above and below and at the point."""
+    """The slope on each rung, what each but the first leaves, and jumps, by F above and below and at the point."""
     above, below, here = np.stack(values[: len(sizes)]), np.stack(values[len(sizes) : -1]), values[-1]
     with np.errstate(all="ignore"):
         odd, even = (above - below) / 2.0, (above + below) / 2.0 - here
         ratios = sizes[1:] / sizes[:-1]
-        left = np.fmax(np.abs(odd[1:] - ratios[:, None] * odd[:-1]), np.abs(even[1:]) / 2.0)
+        across, beside = odd[1:] - ratios[:, None] * odd[:-1], even[1:] / 2.0
+        left = np.fmax(np.abs(across), np.abs(beside))
         still = (above == here) & (below == here)
         slopes = np.where(still, 0.0, np.where(odd != 0, odd / sizes[:, None], np.finfo(np.float64).tiny))
-        return np.concatenate([slopes, left])
+        return np.concatenate([slopes, left, on_jump(across, beside)[None, :].astype(np.float64)])
 
 
 def staying(left: Matrix, moves: Flags, ratio: float) -> Vector:
@@ -355,37 +358,21 @@ def staying(left: Matrix, moves: Flags, ratio: float) -> Vector:
             still &= ~moves[rung + 2]
             two = still & moves[rung + 1] & (second * _SHORT_RUN * ratio > first)
             noise = np.where(two, np.fmax(noise, np.fmax(first, second)), noise)
-    return np.where(_on_jump(left), 0.0, noise)
+    return noise
 
 
-def _on_jump(left: Matrix) -> Flags:
-    """Where the finer half of the rungs leave the same."""
-    finer = left[len(left) // 2 :]
-    with np.errstate(invalid="ignore"):
-        low, high = finer.min(axis=0), finer.max(axis=0)
-        return (low > 0) & (high - low <= _ALIKE * high)
+def on_jump(across: Matrix, beside: Matrix) -> Flags:
+    """Where the finer half of the rungs leave the same, with its sign, both of the odd and of the even part of F.
 
+    Noise that is as large on all of them, by chance, changes its sign.
 
-def jumps(values: Matrix) -> Vector:
-    """The largest lone jump of each output in its values at equal spacing, one row for each point; zero: none.
-
-    The polynomial through a few points on the left of a cell, continued, misses the next point by their difference of
-    that order, and so from the right. On both sides of a jump these are the jump, up to the sign; a kink lies where the
-    two polynomials meet, so there they have different signs; and further away both must be small. One point further on
-    the polynomial misses by no more than the jump, but by four times as much where only the curvature jumps.
-
-    >>> x = np.linspace(0.3, 1.3, 33)
-    >>> curved = np.where(x > 0.81, (x - 0.81) ** 2, 0.0)
-    >>> jumps(np.stack([np.sin(x) + 1e-6 * (x > 0.81), np.abs(x - 0.81), curved, np.exp(x)], axis=1)).round(8)
-    array([1.e-06, 0.e+00, 0.e+00, 0.e+00])
+    >>> noisy = np.array([[1.0], [-1.0], [0.9], [-1.0]])
+    >>> on_jump(np.abs(noisy), 0.0 * noisy), on_jump(noisy, 0.0 * noisy)
+    (array([ True]), array([False]))
     """
-    missed = np.diff(values, n=_ORDER, axis=0)
+    finer = [part[len(part) // 2 :] for part in (across, beside)]
     with np.errstate(invalid="ignore"):
-        left, right = missed[1:-_ORDER], -missed[_ORDER:-1]  # which end and begin with each cell
-        beyond = np.fmax(np.abs(missed[: -_ORDER - 1]), np.abs(missed[_ORDER + 1 :]))
-        size = np.fmin(np.abs(left), np.abs(right))
-        lone = (left * right > 0) & (beyond <= CLEAR * size)
-        next_left, next_right = missed[2 : 1 - _ORDER], missed[_ORDER - 1 : -2]
-        lone &= np.abs(next_left + (_ORDER - 1) * left) <= np.abs(left)
-        lone &= np.abs(next_right - (_ORDER - 1) * right) <= np.abs(right)
-    return np.max(np.where(lone, size, 0.0), axis=0, initial=0.0)
+        sizes = np.fmax(*map(np.abs, finer))
+        # a rung that is refused says nothing, nor does the odd part on the next one
+        apart = np.fmax(*(np.fmax.reduce(part) - np.fmin.reduce(part) for part in finer))
+        return (sizes.min(axis=0) > 0) & (apart <= _ALIKE * sizes.max(axis=0))

@@ -12,10 +12,12 @@ from dataclasses import replace
 import numpy as np
 
 from gradproof.core.accusation import UNFOUNDED, Accusation, Outcome
+from gradproof.core.capabilities import AccusedBefore
 from gradproof.core.draws import basis
 from gradproof.core.entries import Known, every_entry
 from gradproof.core.hidden import (
     BESIDE_OTHERS,
+    certified,
     doubts,
     doubts_of_all,
     doubts_of_zeros,
@@ -27,6 +29,7 @@ from gradproof.core.hidden import (
 )
 from gradproof.core.investigation import Investigation
 from gradproof.core.joint import row_agrees
+from gradproof.core.judge import Judge
 from gradproof.core.ledger import Ledger
 from gradproof.core.options import Options
 from gradproof.core.probe import Accused
@@ -37,6 +40,7 @@ from gradproof.core.questioning import Questioning
 from gradproof.core.space import Block
 from gradproof.core.status import Status
 from gradproof.core.survey import Survey
+from gradproof.core.suspects import Judged, Suspects
 from gradproof.core.weak import weak_elements
 
 # Inputs that are looked at alone, if a joint probe does not see them.
@@ -65,6 +69,40 @@ class Prober:
         Locating costs more than all that went before. If the budget ends meanwhile, the accusation stands.
         """
         return self._reverse() if mode is Mode.REVERSE else self._forward()
+
+    def judge_accused(self, mode: Mode) -> Judged | None:
+        """The entries that another look accuses in this mode, judged by themselves; None: there are none.
+
+        Where this look gives the same value as the other, it excuses no more than that did.
+        """
+        ledger, told = self._ledger, self._ledger.problem.capability(AccusedBefore)
+        entries = [] if told is None else [entry for entry in told.entries if entry.mode is mode]
+        if not entries:
+            return None
+        ledger.tolerances.bound(certified(ledger))
+        claims = [self._claimed(mode, entry.output, entry.input) for entry in entries]
+        suspects = Suspects.accused(
+            [(each.output, each.input, claim) for each, claim in zip(entries, claims, strict=True)]
+        )
+        judged = Judge(ledger.stencil, ledger.tolerances).judge(mode, suspects, located=True)
+        suspects, numeric = judged.suspects, np.array([entry.numeric for entry in entries])
+        tolerance = np.fmin(suspects.tolerance, [entry.tolerance for entry in entries])
+        off = np.abs(suspects.analytic - suspects.numeric)
+        stands = (judged.status == Status.RIGHT.rank) & (off > tolerance + judged.error)
+        stands &= np.abs(numeric - suspects.numeric) <= judged.error
+        suspects.tolerance[stands], judged.status[stands] = tolerance[stands], Status.WRONG.rank
+        suspects.excess[stands] = (off / (tolerance + judged.error))[stands]
+        return judged
+
+    def _claimed(self, mode: Mode, row: int, column: int) -> float:
+        """What is claimed of one entry. What is negligible in a row is so beside its largest entry."""
+        ledger = self._ledger
+        if mode is Mode.FORWARD:
+            return float(ledger.investigation.jvp(basis(slice(column, column + 1), ledger.problem.inputs.size)[0])[row])
+        claims = ledger.row(row)
+        largest = np.array([np.argmax(np.abs(claims))], dtype=np.intp)
+        ledger.tolerances.learn_analytic(claims[largest], np.array([row], dtype=np.intp), largest)
+        return float(claims[column])
 
     def _reverse(self) -> Iterator[Outcome | Accusation]:
         """Ask until every output and every input is seen, or until something accuses."""

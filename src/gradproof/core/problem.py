@@ -94,6 +94,8 @@ class Problem:
     """False when no output is connected to an input: the derivative is claimed to be zero, and is not asked for."""
     evaluates_in: float | None = None
     """The spacing of the numbers that evaluations are computed in, where it is finer than that of the blocks."""
+    round_off: float = 1.0
+    """How many times the round-off of the function evaluations have: they may be made of several."""
     noise: Vector | None = None
     """The noise of each output, where it was measured; None: that of the precision."""
     evaluations: int = 1

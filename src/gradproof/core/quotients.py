@@ -49,12 +49,13 @@ class Quotients:
         """How large each output is, or those beside it are."""
         self.only_eps = eps
         """The spacing of all numbers; None: they differ, and `eps` has that of each coordinate."""
+        round_off = EVALUATION_ROUND_OFF * problem.round_off
         if eps is None:
             self.eps = np.maximum(inputs.eps, outputs.coarsest_eps)
-            self.noise = self.size * (EVALUATION_ROUND_OFF * np.maximum(outputs.eps, inputs.finest_eps))
+            self.noise = self.size * (round_off * np.maximum(outputs.eps, inputs.finest_eps))
         else:
             self.eps = alike(inputs.size, eps)
-            self.noise = self.size * (EVALUATION_ROUND_OFF * eps)
+            self.noise = self.size * (round_off * eps)
         if problem.noise is not None:
             self.noise = problem.noise
         self.still: Vector | None = None

@@ -53,7 +53,7 @@ def stillness(investigation: Investigation) -> Vector | None:
         return None
     with np.errstate(invalid="ignore"):
         drift = _drift(quotients)
-    own = EVALUATION_ROUND_OFF * DOUBLE * np.abs(problem.value)
+    own = EVALUATION_ROUND_OFF * problem.round_off * DOUBLE * np.abs(problem.value)
     moves = (quotients != 0).all(axis=0) & ~np.isnan(drift)
     return np.where(moves, np.fmax(np.fmax(_LUCK * drift, own), _shared(problem, drift, moves)), np.inf)
 

@@ -169,9 +169,17 @@ def _by_probes(investigation: Investigation, options: Options) -> Iterator[Findi
     for mode in options.modes:
         for found in prober.steps(mode):
             if not isinstance(found, Accusation):
-                yield from _told(investigation, options, mode, found)
+                yield from _told(investigation, options, mode, _with_accused(prober, mode, found))
             elif investigation.cost.is_limited:
                 yield Pause()
+
+
+def _with_accused(prober: Prober, mode: Mode, outcome: Outcome) -> Outcome:
+    """What a mode came to; where nothing is wrong, with what another look accuses."""
+    if outcome.unlocated or any((each.status == Status.WRONG.rank).any() for each in outcome.judged):
+        return outcome
+    accused = prober.judge_accused(mode)
+    return outcome if accused is None else replace(outcome, judged=[*outcome.judged, accused])
 
 
 def _told(investigation: Investigation, options: Options, mode: Mode, outcome: Outcome) -> Iterator[Finding | Seen]:

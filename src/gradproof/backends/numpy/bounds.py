@@ -16,11 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from gradproof.core.precision import DOUBLE
 from gradproof.core.types import Flags, Vector
 
-EXTRAPOLATED = 4.0 * DOUBLE
-"""The spacing of numbers whose round-off is about that of three evaluations with weights 3, 3 and 1: sqrt(19) times."""
+EXTRAPOLATED = 4.0
+"""The round-off of three evaluations with weights 3, 3 and 1, in units of that of one: about sqrt(19)."""
 # The longest steps, in units of the coordinate's scale: the first rung, uneven, to both sides, and twice as far inside.
 _REACH = 2.0**-5
 
@@ -39,6 +38,15 @@ class Box:
         """Whether some step might lead outside."""
         reach = _REACH * scale
         return bool(((self.point - self.lower < reach) | (self.upper - self.point < reach)).any())
+
+    def holds(self, point: Vector) -> bool:
+        return not self.outside(point).any()
+
+    def turned(self, direction: Vector) -> Vector:
+        """A direction, with each coordinate turned to the side on which there is more room."""
+        sides = np.where(self.upper - self.point >= self.point - self.lower, 1.0, -1.0)
+        ends = np.isfinite(self.lower) | np.isfinite(self.upper)
+        return np.where(ends, np.copysign(direction, sides), direction)
 
     def outside(self, point: Vector) -> Flags:
         return (point < self.lower) | (point > self.upper)

@@ -75,7 +75,7 @@ def with_complex_step(problem: Problem, function: Callable[..., Any], setting: S
         problem,
         value=np.zeros_like(problem.value),
         evaluate=linearised,
-        evaluates_in=None,
+        round_off=1.0,
         evaluations=problem.evaluations + 2 * len(_RUNGS) + 1,
         capabilities={
             **problem.capabilities,

@@ -15,7 +15,7 @@ from gradproof.backends.numpy.bounds import EXTRAPOLATED
 from gradproof.backends.numpy.claims import MatrixClaim, PullClaim, Pulls, PushClaim, Pushes
 from gradproof.backends.numpy.setting import Setting
 from gradproof.backends.numpy.words import words_of
-from gradproof.core.capabilities import Batching, MemoryLayout, MemoryWatch, Pattern, Watched
+from gradproof.core.capabilities import Batching, Domain, MemoryLayout, MemoryWatch, Pattern, Watched
 from gradproof.core.precision import DOUBLE
 from gradproof.core.problem import NothingToCheckError, OutputChangedError, Problem
 from gradproof.core.space import Space
@@ -56,7 +56,7 @@ def make_problem(function: Callable[..., Any], given: Given, setting: Setting) -
         words=words_of("" if reverse is None else reverse.name, "" if forward is None else forward.name, scalar=scalar),
         capabilities=_capabilities(reverse, written),
     )
-    return _wide(_bounded(problem, setting), evaluation)
+    return _bounded(_wide(problem, evaluation), setting)
 
 
 def _copied(value: Any) -> Array:
@@ -71,7 +71,8 @@ def _bounded(problem: Problem, setting: Setting) -> Problem:
     return dataclasses.replace(
         problem,
         evaluate=setting.box.guarding(problem.evaluate),
-        evaluates_in=EXTRAPOLATED if near and problem.coarsest_eps <= DOUBLE else None,
+        round_off=EXTRAPOLATED if near else 1.0,
+        capabilities={**problem.capabilities, Domain: Domain(setting.box.holds, setting.box.turned)},
     )
 
 

@@ -13,7 +13,7 @@ from gradproof.backends.numpy.complex_step import with_complex_step
 from gradproof.backends.numpy.matrices import is_sparse
 from gradproof.backends.numpy.problem import Given, make_problem
 from gradproof.backends.numpy.setting import Setting
-from gradproof.core.capabilities import Pairing
+from gradproof.core.capabilities import AccusedBefore, Pairing
 from gradproof.core.investigation import Investigation
 from gradproof.core.problem import Mode, NothingToCheckError, Problem
 
@@ -28,6 +28,7 @@ class HandSession:
         self._function, self._given, self._setting = function, given, setting
         self._complex = True
         self._stepped: list[str] = []
+        self._accused: Mapping[int, AccusedBefore] = {}
 
     framework = ""
 
@@ -60,7 +61,8 @@ class HandSession:
     def problem(self) -> Problem:
         """The function as a Problem. Calls it."""
         given = _first(self._given)
-        return self._numeric(make_problem(self._function, given, self._setting), self._function, "the function")
+        made = self._with_accused(make_problem(self._function, given, self._setting), 1)
+        return self._numeric(made, self._function, "the function")
 
     def second(self) -> Problem:
         """The gradient as a Problem, with the Hessian as its derivative. Calls it."""
@@ -77,16 +79,22 @@ class HandSession:
         )
         if made.outputs.size != made.inputs.size:  # some elements cannot move
             paired = made
-        return self._numeric(paired, gradient, "the gradient")
+        return self._numeric(self._with_accused(paired, 2), gradient, "the gradient")
 
     def modes(self, investigation: Investigation) -> tuple[Mode, ...]:
         """Those that a derivative was given for."""
         return investigation.problem.modes
 
-    def reconsider(self) -> bool:
+    def reconsider(self, accused: Mapping[int, AccusedBefore]) -> bool:
         """Nothing is called wrong by a complex step: whether there is reason to look again with differences."""
         again, self._complex, self._stepped = bool(self._stepped), False, []
+        self._accused = accused
         return again
+
+    def _with_accused(self, problem: Problem, order: int) -> Problem:
+        if order not in self._accused:
+            return problem
+        return dataclasses.replace(problem, capabilities={**problem.capabilities, AccusedBefore: self._accused[order]})
 
     def _numeric(self, problem: Problem, function: Callable[..., Any], what: str) -> Problem:
         """With the complex step as the numerical side, where that can be relied on."""
