@@ -13,6 +13,7 @@ from gradproof.core.drowned import drowns, is_buried, look_at, noise_of_order_on
 from gradproof.core.investigation import Investigation
 from gradproof.core.precision import DOUBLE
 from gradproof.core.status import Status
+from gradproof.core.stencil import Stencil
 from gradproof.properties.allowance import round_off_of
 from gradproof.results.finding import Entry, Finding
 
@@ -34,7 +35,7 @@ def is_drowned(investigation: Investigation, findings: Sequence[Finding]) -> boo
             return False
     except BudgetExhausted:
         return False  # what was found stands
-    noise = investigation.problem.outputs.typical(problem.value) * DOUBLE
+    noise = Stencil(investigation).noise.copy()
     for entry in wrong:
         run = entry.output.block.slice
         noise[run] = np.fmax(noise[run], noise_of_order_one(investigation, entry.input.coordinate))

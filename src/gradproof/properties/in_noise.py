@@ -15,7 +15,7 @@ from gradproof.core.flags import some
 from gradproof.core.investigation import Investigation
 from gradproof.core.noise import is_made_of_steps, learn_noise
 from gradproof.core.norm import norm
-from gradproof.core.options import Options
+from gradproof.core.options import Options, Strategy
 from gradproof.core.precision import DOUBLE, EVALUATION_ROUND_OFF, HALF_OR_LESS, NOISY_STRIDE, USUAL_STEP
 from gradproof.core.problem import Mode
 from gradproof.core.seen import Note, Seen
@@ -38,6 +38,8 @@ _SAY_WHICH = 'say precision="float64" if the steps are meant; else a gradient is
 
 # How much longer steps are tried where round-off hides in double precision what is to be seen, in turn.
 _LONGER = (NOISY_STRIDE, 2.0**5)
+# Inputs up to which every entry is compared again by these.
+_FEW = 2**11
 # Round-off explains error bars up to this many times that of a step as long as the scale: of the second rung, fourfold.
 _BLURRED = 2.0**14
 
@@ -100,14 +102,18 @@ def _or_by_longer_steps(
 def _settled_from_afar(
     investigation: Investigation, options: Options, compared: Compare, held: list[Finding]
 ) -> list[Finding | Seen] | None:
-    """What longer steps saw, if they leave no doubt where round-off alone has left these; None: they do."""
-    if not held or not _is_in_double(investigation, options):
+    """What longer steps saw, if they leave no doubt where round-off alone has left these; None: they do.
+
+    They look at every entry: a probe would not see a lone one that is wrong among those that were not judged.
+    """
+    if not held or not _is_in_double(investigation, options) or investigation.problem.inputs.size > _FEW:
         return None
     if not all(_is_blurred(investigation, each) for each in held):
         return None
+    by_entry = replace(options, strategy=Strategy.ENTRIES)
     try:
         for stride in _LONGER:
-            longer = _with_longer_steps(investigation, options, compared, stride)
+            longer = _with_longer_steps(investigation, by_entry, compared, stride)
             if not any(isinstance(each, Finding) for each in longer):
                 return longer
     except BudgetExhausted:  # what is in doubt stays so

@@ -16,7 +16,7 @@ from gradproof.backends.jax.rules import Ingredients
 from gradproof.backends.jax.transforms import Function
 from gradproof.backends.twins import APART, REACH, REACH_IN_EPS, Change, is_coarse, same_change, same_function
 from gradproof.core.norm import parts
-from gradproof.core.precision import HALF_OR_LESS, WIDEST_FORMAT
+from gradproof.core.precision import WIDEST_FORMAT
 from gradproof.core.types import Vector
 
 # By this factor, a number of a lower precision becomes one that it cannot hold, and that rounds to the same one.
@@ -37,11 +37,12 @@ def find_twin(make: Make, low: Map, value: Vector, made_of: Ingredients) -> tupl
 
     And how often that was evaluated, be it one or not.
 
-    Where the function draws random numbers, they are others in double precision: in float32 the values would tell, in
-    half they would not. Where both are traced, and one has the steps of the other, one value tells enough.
+    Where the function draws random numbers, they are others in double precision, and values do not always tell: of a
+    head whose weights are zero they are the same. Where both are traced, and one has the steps of the other, one value
+    tells enough.
     """
     eps = max(low.inputs.space.coarsest_eps, low.outputs.space.coarsest_eps)
-    if (low.inputs.is_wide and low.outputs.is_wide) or eps > WIDEST_FORMAT or (made_of.draws and eps > HALF_OR_LESS):
+    if (low.inputs.is_wide and low.outputs.is_wide) or eps > WIDEST_FORMAT or made_of.draws:
         return None, 0
     wide = None
     try:
