@@ -383,8 +383,10 @@ def test_tolerances_can_be_said() -> None:
     report = compare(off, lambda x: 1.0 * x, x, atol=1e-4, rtol=1e-4)
     assert found(report) == ["compare", "compare"]
     assert report.findings[0].allowed == pytest.approx(2e-4, rel=0.6)
-    with pytest.raises(ValueError, match="atol must be a number >= 0"):
+    with pytest.raises(ValueError, match="atol must be a finite number >= 0"):
         compare(off, off, x, atol=-1.0)
+    with pytest.raises(ValueError, match="rtol must be a finite number >= 0"):
+        compare(off, off, x, rtol=float("inf"))
     with pytest.raises(ValueError, match="unknown precision 'float99'"):
         compare(off, off, x, precision="float99")
 
@@ -407,3 +409,10 @@ def test_a_missing_term_is_no_round_off(dtype: torch.dtype, seed: int) -> None:
     right, wrong = (custom(rms_norm, lambda s, g, term=term: backward(s, g, term)) for term in (1.0, 0.0))
     assert compare(right, rms_norm, x).ok
     assert [(finding.property, finding.input) for finding in compare(wrong, rms_norm, x).findings] == [("compare", 0)]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_reference_in_double_precision_has_round_off_of_its_own(seed: int) -> None:
+    x = torch.randn(8, 100, generator=torch.Generator().manual_seed(seed), dtype=torch.float64).requires_grad_()
+    assert compare(lambda x: x.exp().sum(-1).log(), lambda x: x.logsumexp(-1), x).ok
+    assert not compare(lambda x: (1 + 1e-14) * x.exp().sum(-1).log(), lambda x: x.logsumexp(-1), x).ok

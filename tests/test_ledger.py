@@ -161,6 +161,16 @@ def test_longer_steps_see_what_round_off_hides_from_others(name: str) -> None:
     assert check(wrong, x, modes="reverse", properties="jacobian").verdict is not Verdict.PASS
 
 
+@pytest.mark.parametrize("by", [0.0, 2.0])
+def test_longer_steps_do_not_pass_a_lone_entry_that_is_wrong(by: float) -> None:
+    """Of sixty, round-off hides most; a probe along all of them would not see the one."""
+    factor = torch.ones(60, dtype=torch.float64)
+    factor[1] = by
+    large = custom(lambda a, b: 1e8 * a + 1e-3 * b, lambda _, g: (1e8 * g, 1e-3 * factor * g))
+    a, b = (draw(60, seed=seed).requires_grad_() for seed in range(2))
+    assert check(large, (a, b), properties="jacobian").verdict is not Verdict.PASS
+
+
 def test_longer_steps_do_not_speak_for_waves() -> None:
     """The mean slope that they see is 1; what is lost is that of waves which ordinary steps come upon."""
     for rate in (1e7, 1e9):

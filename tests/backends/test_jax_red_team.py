@@ -202,3 +202,16 @@ def test_a_rule_that_is_wrong_under_vmap_alone_fails_where_that_is_asked() -> No
     assert gradproof.check(function, drawn(6)).ok
     report = gradproof.check(function, drawn(6), properties=("jacobian", "batched_reverse"))
     assert report.verdict is gradproof.Verdict.FAIL
+
+
+def test_random_numbers_behind_zero_weights_are_no_twin() -> None:
+    """In float64 others are drawn, which the value does not tell."""
+
+    def head(weights: Any, x: Any, factor: float = 1.0) -> Any:
+        kept = jnp.where(jax.random.bernoulli(KEY, 0.5, x.shape), x / 0.5, 0.0)
+        return ruled(jnp.dot, lambda saved, g: (factor * jnp.outer(g, saved[1]), g @ saved[0]))(weights, kept)
+
+    weights, x = jnp.zeros((3, 8)), drawn(8)
+    assert gradproof.check(head, (weights, x), modes="reverse").verdict is not gradproof.Verdict.FAIL
+    wrong = gradproof.check(functools.partial(head, factor=1.5), (weights, x), modes="reverse")
+    assert wrong.verdict is gradproof.Verdict.FAIL

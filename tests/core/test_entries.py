@@ -184,7 +184,8 @@ def test_nan_never_passes(where: str) -> None:
 
 def test_an_output_that_is_nan_at_the_point_itself_does_not_pass() -> None:
     (found,) = compare(investigation(lambda x: np.array([x[0], np.nan]), 0.5, [[1.0], [0.0]]))
-    assert guilty(found) == [(1, 0)]
+    assert [*zip(found.suspects.rows.tolist(), found.suspects.columns.tolist(), strict=True)] == [(1, 0)]
+    assert found.status.tolist() == [Status.INCONCLUSIVE.rank]
 
 
 def test_an_output_too_noisy_to_see_is_inconclusive() -> None:

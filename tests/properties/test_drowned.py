@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
+from functions import custom
 from torch.nn import functional
 
 from gradproof import Status, Verdict, check
@@ -106,3 +107,26 @@ def test_a_function_that_is_small_by_design_is_judged_by_its_own_size(name: str)
     assert check(SMALL[name], point(1.0, 2.0, 3.0)).ok
     for factor in (1.3, 0.0, -1.0):
         assert check(times(factor, SMALL[name]), point(1.0, 2.0, 3.0)).verdict is Verdict.FAIL
+
+
+TAILS: dict[str, tuple[Function, Function, tuple[float, ...]]] = {
+    "exp(-x)": (lambda x: (-x).exp(), lambda x: -(-x).exp(), (36.0, 40.0, 45.0)),
+    "normal density": (lambda x: (-x * x / 2).exp(), lambda x: -x * (-x * x / 2).exp(), (9.0, 10.0)),
+    "x**-2": (lambda x: x**-2, lambda x: -2 * x**-3, (1e5, 2e5)),
+    "Planck's constant": (lambda x: 6.6e-34 * x * x, lambda x: 1.32e-33 * x, (1.0, 2.0)),
+}
+
+
+@pytest.mark.parametrize("by", [0.0, 2.0, -1.0])
+@pytest.mark.parametrize("name", TAILS)
+def test_a_derivative_that_is_wrong_in_a_tail_alone_fails(name: str, by: float) -> None:
+    """Nearer to zero it is right; but the function is seen here, and no round-off explains the claim."""
+    function, derivative, values = TAILS[name]
+    end = 0.75 * max(values)
+
+    def backward(saved: tuple[torch.Tensor, ...], grad: torch.Tensor) -> torch.Tensor:
+        (x,) = saved
+        return grad * derivative(x) * torch.where(x < end, 1.0, by)
+
+    assert check(custom(function, lambda s, g: g * derivative(s[0])), point(*values)).ok
+    assert check(custom(function, backward), point(*values)).verdict is Verdict.FAIL

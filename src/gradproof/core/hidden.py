@@ -140,8 +140,8 @@ def doubts(ledger: Ledger, unseen: list[Block]) -> list[str]:
 def doubts_of_all(ledger: Ledger) -> list[str]:
     """Inputs of which an error could hide that is larger than all their entries, in words: nothing was seen of them.
 
-    What drowns in noise need not be seen, unless that is all there is, and more than round-off of the outputs makes of
-    no slope at all. Where a tolerance was given, that one says what must be seen.
+    What drowns in noise need not be seen, unless that is all there is. Where a tolerance was given, that one says what
+    must be seen.
     """
     if ledger.explicit or not ledger.precise or ledger.problem.noise is not None or not ledger.questions:
         return []
@@ -152,7 +152,7 @@ def doubts_of_all(ledger: Ledger) -> list[str]:
         f"an error of up to {size:.1g} could hide with respect to {block.label}, "
         f"whose entries are at most {largest:.1g}"
         for block, size, largest in zip(ledger.problem.inputs.blocks, sizes, largest_entries(ledger), strict=True)
-        if size >= largest > ledger.rounding_to(block) and not ledger.is_dust(block)
+        if size >= largest > 0.0 and not ledger.is_dust(block)
     ]
 
 

@@ -24,7 +24,7 @@ from gradproof.core.precision import CONFIDENCE, DERIVATIVE_ROUND_OFF, DOUBLE, U
 from gradproof.core.probe import Probe, probe
 from gradproof.core.rows import SeenRow
 from gradproof.core.seen import Entered
-from gradproof.core.space import Block, alike, peak, rms
+from gradproof.core.space import Block, alike, rms
 from gradproof.core.stencil import Stencil
 from gradproof.core.survey import Survey, draw_direction
 from gradproof.core.suspects import Judged
@@ -257,11 +257,6 @@ class Ledger:
         return norm(gradient[block.slice]) <= least * norm(gradient) and (
             norm(whole.shares[block.slice]) <= least * whole.length
         )
-
-    def rounding_to(self, block: Block) -> float:
-        """What round-off of the outputs makes of slopes along an input, over steps as long as it is large."""
-        step = next((step for held, step in self.steps if held is block), 1.0)
-        return peak(self._floor(0, slice(None))) / step if step else math.inf
 
     def _share(self, survey: Survey, block: Block) -> float:
         """How large the typical entry of an input is beside that of all that a survey moves, by the first answer.

@@ -62,8 +62,8 @@ class Options:
     def __post_init__(self) -> None:
         for name in ("atol", "rtol", "nondet_tol"):
             value = getattr(self, name)
-            if value is not None and not value >= 0:
-                raise ValueError(f"{name} must be a number >= 0, got {value!r}")
+            if value is not None and not 0 <= value < math.inf:
+                raise ValueError(f"{name} must be a finite number >= 0, got {value!r}")
         if self.step is not None and not (math.isfinite(self.step) and self.step > 0):
             raise ValueError(f"step must be a finite number > 0, got {self.step!r}")
         if self.precision is not None and not 0 < self.precision < 1:

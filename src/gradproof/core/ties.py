@@ -35,7 +35,8 @@ def excuse_ties(stencil: Stencil, judged: Judged, which: Indices) -> dict[int, t
     problem, suspects, found = stencil.problem, judged.suspects, dict[int, tuple[float, float]]()
     if stencil.fixed or problem.coarsest_eps > DOUBLE or problem.noise is not None:
         return found
-    for k in which[judged.status[which] == Status.WRONG.rank].tolist():
+    # of what bends along the coordinate itself, its two sides tell
+    for k in [k for k in which[judged.status[which] == Status.WRONG.rank].tolist() if k not in judged.sides]:
         row, column, claim = int(suspects.rows[k]), int(suspects.columns[k]), float(suspects.analytic[k])
         block = problem.inputs.block_at(column)
         tied = np.flatnonzero(problem.point[block.slice] == problem.point[column]) + block.start

@@ -20,6 +20,7 @@ from gradproof.core.formats import SPACINGS
 from gradproof.core.investigation import Investigation
 from gradproof.core.norm import norm
 from gradproof.core.options import Options
+from gradproof.core.precision import DOUBLE
 from gradproof.core.space import Block, Space
 from gradproof.core.status import Status
 from gradproof.core.types import Flags, Vector
@@ -29,6 +30,8 @@ from gradproof.results.finding import Finding
 # How much further from the truth than the reference a function may be, and how many units in the last place anyway: one
 # number, the common factor of many, in which single round-offs cancel, and many as a whole.
 _FURTHER, _UNITS, _COMMON, _TOGETHER = 4.0, 8.0, 2.0, 1.0
+# What a reference in double precision is off by itself, at least, in the same units: nothing is there to tell.
+_OWN = 1.0
 # Precisions that functions compute in, whatever their arrays hold.
 _INSIDE = ("float32", "tfloat32", "bfloat16")
 
@@ -114,6 +117,8 @@ class _Rival:
             return
         off = self.function[known] - right
         theirs, factor = norm(self.reference[known] - right) / size, float(off @ right) / size**2
+        if self._eps <= DOUBLE:  # the reference is no better than the function, though it is its own truth
+            theirs = max(theirs, _OWN * self._eps)
         whole, where = f"{what}{self.block.label}", np.where(known, np.abs(truth), -1.0)
         explained = _FURTHER * theirs + self._units(_COMMON, right) * self._eps
         if abs(factor) > explained:
