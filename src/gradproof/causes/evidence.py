@@ -137,9 +137,6 @@ class Evidence:
 
     # the truth
 
-    def can_measure(self, columns: int) -> bool:
-        return 2 * columns <= self.allowance.left
-
     def measure(self, columns: Indices) -> None:
         """Measure some coordinates, as many as the allowance leaves room for, the first ones first."""
         fresh = [c for c in dict.fromkeys(columns.tolist()) if c not in self._columns]

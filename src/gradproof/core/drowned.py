@@ -3,7 +3,8 @@
 The cross-entropy of a confident sample is 3e-15, and so is its gradient: what a softmax leaves of the 1 in it. Neither
 the value nor the gradient has more than a few right digits, and nothing at the point tells that from a wrong derivative
 of a function that is as small by design. But nearer to zero the same function comes out of its saturation: there both
-are large enough to be compared. A derivative that is wrong is wrong there too.
+are large enough to be compared. A derivative that is wrong is mostly wrong there too; one that is so in its tail alone
+is not, so that where the function is seen at the point, `properties/drowned.py` asks for more.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import NamedTuple
 from gradproof.core.draws import basis
 from gradproof.core.integral import vjp_at
 from gradproof.core.investigation import Investigation
-from gradproof.core.precision import DOUBLE
+from gradproof.core.precision import DOUBLE, EVALUATION_ROUND_OFF
 from gradproof.core.problem import OutputChangedError
 from gradproof.core.types import Vector
 
@@ -71,7 +72,7 @@ def drowns(investigation: Investigation, row: int, column: int, here: Look) -> b
 
 def noise_of_order_one(investigation: Investigation, column: int) -> float:
     """The round-off of numbers as large as a coordinate, or of order one."""
-    return 2.0 * DOUBLE * _order(investigation, column)
+    return EVALUATION_ROUND_OFF * DOUBLE * _order(investigation, column)
 
 
 def _order(investigation: Investigation, column: int) -> float:
