@@ -148,3 +148,38 @@ def test_a_weak_element_of_a_sum_is_seen_in_fast_mode_too() -> None:
 
     assert not gradcheck(Weighted.apply, (x,), fast_mode=True, raise_exception=False)
     assert gradcheck(lambda x: (weights * x.sin()).sum(), (x,), fast_mode=True)
+
+
+def of_one_precision(wrong: int | None) -> Function:
+    """1/x in single precision alone, with a gradient that is off by half at one place."""
+
+    class Reciprocal(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+            if x.dtype is not torch.float32:
+                raise TypeError("for float32 only")
+            ctx.save_for_backward(x)
+            return 1 / x
+
+        @staticmethod
+        def backward(ctx: Any, *grads: torch.Tensor) -> Any:
+            (x,) = ctx.saved_tensors
+            gradient = -grads[0] / x**2
+            if wrong is not None:
+                gradient[wrong] *= 1.5
+            return gradient
+
+    return Reciprocal.apply
+
+
+@pytest.mark.parametrize("seed", [1, 4])
+def test_numbers_of_twelve_magnitudes_in_single_precision_alone(seed: int) -> None:
+    """Steps that see something beside the largest straddle the pole of all others, and noise is measured there."""
+    generator = torch.Generator().manual_seed(seed)
+    sizes = 10 ** (12 * torch.rand(40, dtype=torch.float64, generator=generator) - 6)
+    x = (sizes * torch.randn(40, generator=generator).sign()).float().requires_grad_()
+    smallest = int(x.detach().abs().argmin())
+    assert check(of_one_precision(None), x).verdict is Verdict.PASS
+    report = check(of_one_precision(smallest), x)
+    assert report.verdict is Verdict.FAIL
+    assert report.findings[0].input_element == report.findings[0].output_element == (smallest,)

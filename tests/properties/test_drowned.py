@@ -130,3 +130,17 @@ def test_a_derivative_that_is_wrong_in_a_tail_alone_fails(name: str, by: float) 
 
     assert check(custom(function, lambda s, g: g * derivative(s[0])), point(*values)).ok
     assert check(custom(function, backward), point(*values)).verdict is Verdict.FAIL
+
+
+@pytest.mark.parametrize("by", [1e-6, 1e-4, 1e-2, 0.5])
+def test_a_small_part_of_a_small_entry_that_is_wrong_fails_though_every_operation_is_the_frameworks(by: float) -> None:
+    """The claim has most digits of a slope that the ladder sees as well: then neither of the two is all round-off."""
+    lone = torch.tensor([0.0, 1.0, 0.0], dtype=torch.float64)
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return 1e-20 * (x.sin() + by * lone * (x - x.detach()))
+
+    assert check(lambda x: 1e-20 * x.sin(), point(1.0, 0.5, 3.0)).ok
+    report = check(function, point(1.0, 0.5, 3.0))
+    assert report.verdict is Verdict.FAIL
+    assert report.findings[0].input_element == (1,)

@@ -42,7 +42,11 @@ class Look(NamedTuple):
     @property
     def is_seen(self) -> bool:
         """Whether the two agree on a slope."""
-        return self.fine != 0 and abs(self.fine - self.coarse) <= _AGREES * abs(self.fine)
+        return self.fine != 0 and self.shows(self.coarse)
+
+    def shows(self, slope: float) -> bool:
+        """Whether this is the slope of the finer one, but for a small part of it."""
+        return abs(self.fine - slope) <= _AGREES * abs(self.fine)
 
     @property
     def moves(self) -> bool:
@@ -63,7 +67,7 @@ def drowns(investigation: Investigation, row: int, column: int, here: Look) -> b
         if there.is_seen:
             claim = float(vjp_at(investigation, size * investigation.problem.point, cotangent)[column])
             difference = abs(claim - there.fine)
-            if difference <= _AGREES * abs(there.fine):
+            if there.shows(claim):
                 return True
             if not is_buried(investigation, column, size * difference):
                 return False

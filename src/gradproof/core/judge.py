@@ -16,7 +16,7 @@ import numpy as np
 from gradproof.core.cost import BudgetExhausted
 from gradproof.core.integral import size_around
 from gradproof.core.kinks import Kinks, disproved
-from gradproof.core.ladder import Estimate
+from gradproof.core.ladder import Estimate, contradicts
 from gradproof.core.precision import CLEAR, DOUBLE, EVALUATION_ROUND_OFF, SHORTEST
 from gradproof.core.problem import Mode
 from gradproof.core.screened import Look, can_confirm
@@ -340,6 +340,8 @@ class Judge:
         for column in np.unique(columns[self._stencil.tiny[columns]]):
             here = which[columns == column]
             rows = suspects.rows[here]
+            if self._stencil.problem.noise is not None or self._stencil.problem.coarsest_eps > DOUBLE:
+                self._acquit_still(judged, int(column), here)
             near = first_row(self._stencil.near(int(column), rows))
             with np.errstate(all="ignore"):
                 off = np.abs(suspects.analytic[here] - near.value)
@@ -352,7 +354,24 @@ class Judge:
             judged.error[here[blurred]] = wider[blurred]
             status[here[blurred]] = Status.INCONCLUSIVE.rank
         self._spare_buried(judged, which)
-        return which[~seen]
+        return which[~seen & (status[which] != Status.RIGHT.rank)]
+
+    def _acquit_still(self, judged: Judged, column: int, which: Indices) -> None:
+        """Believe steps of a tiny coordinate's own size that contradict longer ones, where they show no noise.
+
+        Noise is measured for whole arrays. An output that does not have it shows by quotients that do not scatter; what
+        agrees with these is RIGHT, though steps that straddle zero say otherwise. 1/x over many magnitudes is such.
+        """
+        suspects, status = judged.suspects, judged.status
+        wrong = which[status[which] == Status.WRONG.rank]
+        if not len(wrong):
+            return
+        near = first_row(self._stencil.near(column, suspects.rows[wrong], still=True))
+        seen = contradicts(near.value, near.error, suspects.numeric[wrong], judged.error[wrong])
+        seen &= np.abs(suspects.analytic[wrong] - near.value) <= suspects.tolerance[wrong] + near.error
+        right = wrong[seen]
+        suspects.numeric[right], judged.error[right] = near.value[seen], near.error[seen]
+        status[right] = Status.RIGHT.rank
 
     def _spare_buried(self, judged: Judged, which: Indices) -> None:
         """Of coordinates too small for a step of their own size nothing is WRONG that happens within a longer one."""

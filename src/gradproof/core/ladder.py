@@ -92,8 +92,9 @@ class Climb:
 
     A last resort is for columns that have no finite value otherwise. A short climb has steps of the length over which
     the function changes by its own size, where that is shorter than the scale. One that is near has steps no longer
-    than the coordinate itself, and reckons with the round-off of numbers of the output's own size. A brief one leaves
-    rungs out. A deep one has the steps below those of all others, down to the spacing of the numbers themselves.
+    than the coordinate itself, and reckons with the round-off of numbers of the output's own size, or where it is still
+    with that alone, whatever noise was measured. A brief one leaves rungs out. A deep one has the steps below those of
+    all others, down to the spacing of the numbers themselves.
     """
 
     quotient: Callable[[Indices, Vector, slice | Indices], Matrix]
@@ -104,6 +105,7 @@ class Climb:
     near: bool = False
     brief: bool = False
     deep: bool = False
+    still: bool = False
 
 
 def extrapolate(values: Matrix, floors: Matrix, sizes: Sequence[float], order: int) -> tuple[Matrix, Matrix]:

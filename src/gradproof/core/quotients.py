@@ -281,6 +281,13 @@ class Quotients:
             own *= self.noise
         return own
 
+    @functools.cached_property
+    def round_off(self) -> Vector:
+        """What each output would be off by if it owed nothing to others, and were computed in its own precision."""
+        outputs = self.problem.outputs
+        spacing = outputs.eps if self.problem.evaluates_in is None else self.problem.evaluates_in
+        return EVALUATION_ROUND_OFF * spacing * np.abs(self.problem.value)
+
     def screen_tiny(self, index: Indices) -> tuple[Matrix, Matrix]:
         """One central difference for each of some tiny coordinates with a step of its own size, and its round-off."""
         step = np.abs(self.problem.point[index]) * np.cbrt(self.eps[index])

@@ -100,10 +100,13 @@ class Stencil(Quotients):
         error[drifting] = np.inf
         return Estimate(value, error, self.investigation.cost.evaluations - before, doubtful)
 
-    def near(self, column: int, outputs: Indices) -> Estimate:
-        """The derivative along a coordinate with steps no longer than itself, whatever longer ones say."""
+    def near(self, column: int, outputs: Indices, *, still: bool = False) -> Estimate:
+        """The derivative along a coordinate with steps no longer than itself, whatever longer ones say.
+
+        `still` reckons with no noise but the round-off of each output: where there is more, the quotients scatter.
+        """
         before = self.investigation.cost.evaluations
-        climb = Climb(self._central, np.abs(self.problem.point), order=2, near=True)
+        climb = Climb(self._central, np.abs(self.problem.point), order=2, near=True, still=still)
         index = np.array([column], dtype=np.intp)
         value, error, runs_away = self._measure(climb, index, float(self.eps[column]), outputs)
         error[runs_away] = np.inf
@@ -270,7 +273,7 @@ class Stencil(Quotients):
         sizes = deep_steps(eps) if climb.deep else [stretch * size for size in relative_steps(eps, brief=climb.brief)]
         steps = [climb.scale[index] * size for size in sizes]
         values = np.stack([climb.quotient(index, step, outputs) for step in steps])
-        noise = self.own_noise if climb.near or climb.deep else self.noise
+        noise = self.round_off if climb.still else self.own_noise if climb.near or climb.deep else self.noise
         with np.errstate(all="ignore"):
             floors = np.stack([np.outer(1.0 / np.abs(step), noise[outputs]) for step in steps])
             if climb.near:  # where nothing moved, the steps may be too short for the numbers inside the function

@@ -44,14 +44,16 @@ def is_drowned(investigation: Investigation, findings: Sequence[Finding]) -> boo
 
 
 def _drowns(investigation: Investigation, entry: Entry) -> bool:
-    """Whether one entry does: where it is seen at the point, only if round-off of the derivative explains the claim.
+    """Whether one entry does. Where longer steps see a slope at the point, that is asked first.
 
-    So it does where all operations are the framework's own, which have no branch for such points that could be wrong.
+    If the ladder and the claim both have its digits, neither is all round-off. If the ladder alone has them, round-off
+    of the derivative must explain the claim; unless all operations are the framework's own, which have no branch for
+    such points that could be wrong. If the claim alone has them, the ladder's steps lie between two lines of a grid.
     """
     row, column = entry.output.coordinate, entry.input.coordinate
     here, is_own = look_at(investigation, row, column), investigation.problem.capability(Stateless) is not None
-    if here.is_seen and not is_own and not entry.difference <= round_off_of(investigation, row, column):
-        return False
+    if here.is_seen and (here.shows(entry.numeric) if here.shows(entry.analytic) else not is_own):
+        return entry.difference <= round_off_of(investigation, row, column) and drowns(investigation, row, column, here)
     return drowns(investigation, row, column, here)
 
 
