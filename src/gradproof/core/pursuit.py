@@ -21,7 +21,7 @@ from gradproof.core.entries import Known, every_entry
 from gradproof.core.hidden import certified, doubts, seen, unseen_blocks
 from gradproof.core.judge import Judge, Witness
 from gradproof.core.ledger import Ledger
-from gradproof.core.locate import halve, worst_columns
+from gradproof.core.locate import halve, sharpest_rung, worst_columns
 from gradproof.core.noise import known_inside
 from gradproof.core.norm import norm, products
 from gradproof.core.precision import CONFIDENCE, INNER_PRODUCT_ROUND_OFF
@@ -40,8 +40,6 @@ from gradproof.core.wide import widened
 # How often what a probe accuses is asked again, though the entries turn out to be right: once with the shortest steps,
 # then without these outputs.
 _ROUNDS = 4
-# What a residual exceeds the noise of the finest rung by, where that rung is to lead to its place.
-_CLEAR_OF_NOISE = 64.0
 # Inputs that are located of one output.
 _COLUMNS = 2
 # Entries that a row claims at most, all others being zero, for the wrong one to be looked for among them first.
@@ -182,7 +180,7 @@ class Pursuit:
         decode = Decoder(ask, outputs.element_of)
 
         def shortcut(low: int, high: int, here: float) -> Window | None:
-            return decode(low, high, Answer(here, made.threshold))
+            return decode(low, high, Answer(here, threshold(low, high) + rest))
 
         return halve(len(made.cotangent), made.residual, residual, threshold, shortcut)
 
@@ -256,9 +254,7 @@ def _columns(survey: Survey, output: int, row: Vector) -> Iterator[int]:
     def claim(part: Vector, run: slice) -> float:
         return float(row[run] @ part[run])
 
-    total, rung = float(row @ survey.direction), survey.finest
-    noise = float(survey.noise(slice(output, output + 1))[0]) * 2.0**rung
-    if abs(float(survey.value[output]) - total) <= _CLEAR_OF_NOISE * noise:
-        rung = survey.sharpest(output)
+    total = float(row @ survey.direction)
+    rung = sharpest_rung(survey, output, float(survey.value[output]) - total)
     likely = np.flatnonzero(row) if np.count_nonzero(row) <= _CLAIMED else NOWHERE
     return itertools.islice(worst_columns(survey, output, rung, total, claim, likely), _COLUMNS)
