@@ -24,7 +24,7 @@ from gradproof.core.ledger import Ledger
 from gradproof.core.locate import halve, sharpest_rung, worst_columns
 from gradproof.core.noise import known_inside
 from gradproof.core.norm import norm, products
-from gradproof.core.precision import CONFIDENCE, INNER_PRODUCT_ROUND_OFF
+from gradproof.core.precision import CLEAR, CONFIDENCE, INNER_PRODUCT_ROUND_OFF
 from gradproof.core.probe import Accused, Probe, probe
 from gradproof.core.problem import Mode
 from gradproof.core.questioning import FEW_OF, FINEST, Questioning
@@ -137,12 +137,13 @@ class Pursuit:
             self._learn_largest(output, row)
             columns = [part for column in _columns(survey, output, row) for part in ledger.parts(column)]
             found += [(output, column, float(row[column])) for column in dict.fromkeys(columns)]
-            if len(columns) == 1 and survey.direction[columns[0]] and not survey.bent[output]:
+            if len(columns) == 1 and survey.direction[columns[0]]:
                 alone[output, columns[0]] = _difference(survey, output, row, columns[0])
             if len(found) >= ledger.options.worst or ledger.investigation.cost.evaluations - before > most:
                 break
         judge = Judge(ledger.stencil, ledger.tolerances)
-        judged = judge.judge(Mode.REVERSE, Suspects.accused(found), located=True, witness=_witness(alone), most=most)
+        smooth = {entry: off for entry, off in alone.items() if not survey.bent[entry[0]]}
+        judged = judge.judge(Mode.REVERSE, Suspects.accused(found), located=True, witness=_witness(smooth), most=most)
         judged = replace(judged, lone=len(outputs) == 1 and _is_lone(judged, alone))
         clear(ledger.stencil, ledger.tolerances, judged)
         # where no tolerance was given, the certificate knows of none that many small deviations might add up to
@@ -230,12 +231,16 @@ def _difference(survey: Survey, output: int, row: Vector, column: int) -> tuple[
 
 
 def _is_lone(judged: Judged, alone: dict[tuple[int, int], tuple[float, float]]) -> bool:
-    """Whether the only entry is off by what its output differs by."""
+    """Whether the only entry is off by what its output differs by, and this is known sharply.
+
+    An output that seems to bend may do so by the round-off of a long sum: at a kink the two would not agree.
+    """
     suspects = judged.suspects
     if len(suspects) != 1 or len(alone) != 1:
         return False
     ((off, bar),) = alone.values()
-    return abs(float(suspects.numeric[0] - suspects.analytic[0]) - off) <= bar + float(judged.error[0])
+    bar += float(judged.error[0])
+    return bar <= CLEAR * abs(off) and abs(float(suspects.numeric[0] - suspects.analytic[0]) - off) <= bar
 
 
 def _witness(alone: dict[tuple[int, int], tuple[float, float]]) -> Witness:
