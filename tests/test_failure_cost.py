@@ -192,3 +192,24 @@ def test_an_integer_of_numpy_counts_evaluations() -> None:
     report = check(spoiled(1.0), numbers(30), budget=np.int64(3))
     assert report.verdict is Verdict.INCONCLUSIVE
     assert report.cost.evaluations <= 3
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_one_wrong_entry_of_a_long_sum_is_found_with_few_questions(seed: int) -> None:
+    """Round-off of a cumulative sum is more than the size of its outputs explains."""
+    size, draw = 100_000, np.random.default_rng(seed)
+    output = int(draw.integers(size))
+    input_ = int(draw.integers(output + 1))
+
+    def backward(s: tuple[torch.Tensor, ...], g: torch.Tensor) -> torch.Tensor:
+        gradient = s[0].cos() * g.flip(0).cumsum(0).flip(0)
+        gradient[input_] += 0.01 * g[output]
+        return gradient
+
+    x = torch.from_numpy(draw.standard_normal(size)).requires_grad_()
+    report = check(custom(lambda x: x.sin().cumsum(0), backward), x, modes="reverse", seed=seed)
+    named = [(entry.output.element, entry.input.element) for finding in report.findings for entry in finding.entries]
+    assert report.verdict is Verdict.FAIL
+    assert named == [((output,), (input_,))]
+    assert report.cost.evaluations <= 50
+    assert report.cost.vjps <= 20

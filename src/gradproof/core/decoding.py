@@ -43,6 +43,8 @@ Question = Callable[[int, Vector], Answer]
 _MOST = 2**9
 # Neighbouring digits are this many error bars of the ratio apart: it must lie within one of a digit.
 _APART = 4.0
+EVERY_DIGIT = 4.0 * _APART * _MOST
+"""How many times its error bar a residual is that tells all of them apart."""
 # A window that is left when a ratio is no digit is worth a question of its own if it is narrower by this factor.
 _NARROWER = 8
 NOWHERE: Indices = np.zeros(0, dtype=np.intp)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from gradproof.core.decoding import NOWHERE, Answer, Decoder, Window
+from gradproof.core.decoding import EVERY_DIGIT, NOWHERE, Answer, Decoder, Window
 from gradproof.core.precision import CONFIDENCE
 from gradproof.core.survey import Survey
 from gradproof.core.types import Indices, Vector
@@ -84,7 +84,7 @@ def worst_columns(
     Those that are `likely` are found sooner.
     """
     direction = survey.direction
-    bar = CONFIDENCE * float(survey.stencil.noise[output] * 2.0**rung + survey.error[output])
+    bar = CONFIDENCE * (_off_by(survey, output, rung) + float(survey.error[output]))
     here = Answer(float(survey.value[output]) - total, bar)
     quick = survey.blunt(output, rung)
     one_sided = quick is not None and abs(here.residual) > _SHARP * CONFIDENCE * quick
@@ -108,3 +108,25 @@ def worst_columns(
         return decode(low, high, Answer(residual, bar))
 
     return halve(len(direction), here.residual, residual, lambda low, high: bar, shortcut)
+
+
+def sharpest_rung(survey: Survey, output: int, residual: float) -> int:
+    """The rung that a residual of one output is followed on: the finest that reads every digit, else the sharpest.
+
+    Short steps reach fewest kinks, long ones have the least round-off.
+    """
+    bars = {rung: _off_by(survey, output, rung) for rung, _ in survey.ladder}
+    sharp = [rung for rung, bar in bars.items() if EVERY_DIGIT * CONFIDENCE * bar <= abs(residual)]
+    return max(sharp) if sharp else min(bars, key=lambda rung: bars[rung] if math.isfinite(bars[rung]) else math.inf)
+
+
+def _off_by(survey: Survey, output: int, rung: int) -> float:
+    """How far the quotient of an output on a rung may be from its value, along a survey or a part of it.
+
+    By truncation, as it is here, and by round-off. How noisy the output is, finer quotients tell by themselves: a sum
+    of many terms is noisier than its size explains.
+    """
+    value, noise = float(survey.value[output]), float(survey.noise(slice(output, output + 1))[0])
+    apart = {each: abs(float(quotient[output]) - value) for each, quotient in survey.ladder}
+    scatter = [off * 2.0**-each for each, off in apart.items() if each >= rung]
+    return max(noise, *scatter) * 2.0**rung + apart[rung]

@@ -21,10 +21,10 @@ from gradproof.core.entries import Known, every_entry
 from gradproof.core.hidden import certified, doubts, seen, unseen_blocks
 from gradproof.core.judge import Judge, Witness
 from gradproof.core.ledger import Ledger
-from gradproof.core.locate import halve, worst_columns
+from gradproof.core.locate import halve, sharpest_rung, worst_columns
 from gradproof.core.noise import known_inside
 from gradproof.core.norm import norm, products
-from gradproof.core.precision import CONFIDENCE, INNER_PRODUCT_ROUND_OFF
+from gradproof.core.precision import CLEAR, CONFIDENCE, INNER_PRODUCT_ROUND_OFF
 from gradproof.core.probe import Accused, Probe, probe
 from gradproof.core.problem import Mode
 from gradproof.core.questioning import FEW_OF, FINEST, Questioning
@@ -40,8 +40,6 @@ from gradproof.core.wide import widened
 # How often what a probe accuses is asked again, though the entries turn out to be right: once with the shortest steps,
 # then without these outputs.
 _ROUNDS = 4
-# What a residual exceeds the noise of the finest rung by, where that rung is to lead to its place.
-_CLEAR_OF_NOISE = 64.0
 # Inputs that are located of one output.
 _COLUMNS = 2
 # Entries that a row claims at most, all others being zero, for the wrong one to be looked for among them first.
@@ -139,12 +137,13 @@ class Pursuit:
             self._learn_largest(output, row)
             columns = [part for column in _columns(survey, output, row) for part in ledger.parts(column)]
             found += [(output, column, float(row[column])) for column in dict.fromkeys(columns)]
-            if len(columns) == 1 and survey.direction[columns[0]] and not survey.bent[output]:
+            if len(columns) == 1 and survey.direction[columns[0]]:
                 alone[output, columns[0]] = _difference(survey, output, row, columns[0])
             if len(found) >= ledger.options.worst or ledger.investigation.cost.evaluations - before > most:
                 break
         judge = Judge(ledger.stencil, ledger.tolerances)
-        judged = judge.judge(Mode.REVERSE, Suspects.accused(found), located=True, witness=_witness(alone), most=most)
+        smooth = {entry: off for entry, off in alone.items() if not survey.bent[entry[0]]}
+        judged = judge.judge(Mode.REVERSE, Suspects.accused(found), located=True, witness=_witness(smooth), most=most)
         judged = replace(judged, lone=len(outputs) == 1 and _is_lone(judged, alone))
         clear(ledger.stencil, ledger.tolerances, judged)
         # where no tolerance was given, the certificate knows of none that many small deviations might add up to
@@ -182,7 +181,7 @@ class Pursuit:
         decode = Decoder(ask, outputs.element_of)
 
         def shortcut(low: int, high: int, here: float) -> Window | None:
-            return decode(low, high, Answer(here, made.threshold))
+            return decode(low, high, Answer(here, threshold(low, high) + rest))
 
         return halve(len(made.cotangent), made.residual, residual, threshold, shortcut)
 
@@ -232,12 +231,16 @@ def _difference(survey: Survey, output: int, row: Vector, column: int) -> tuple[
 
 
 def _is_lone(judged: Judged, alone: dict[tuple[int, int], tuple[float, float]]) -> bool:
-    """Whether the only entry is off by what its output differs by."""
+    """Whether the only entry is off by what its output differs by, and this is known sharply.
+
+    An output that seems to bend may do so by the round-off of a long sum: at a kink the two would not agree.
+    """
     suspects = judged.suspects
     if len(suspects) != 1 or len(alone) != 1:
         return False
     ((off, bar),) = alone.values()
-    return abs(float(suspects.numeric[0] - suspects.analytic[0]) - off) <= bar + float(judged.error[0])
+    bar += float(judged.error[0])
+    return bar <= CLEAR * abs(off) and abs(float(suspects.numeric[0] - suspects.analytic[0]) - off) <= bar
 
 
 def _witness(alone: dict[tuple[int, int], tuple[float, float]]) -> Witness:
@@ -256,9 +259,7 @@ def _columns(survey: Survey, output: int, row: Vector) -> Iterator[int]:
     def claim(part: Vector, run: slice) -> float:
         return float(row[run] @ part[run])
 
-    total, rung = float(row @ survey.direction), survey.finest
-    noise = float(survey.noise(slice(output, output + 1))[0]) * 2.0**rung
-    if abs(float(survey.value[output]) - total) <= _CLEAR_OF_NOISE * noise:
-        rung = survey.sharpest(output)
+    total = float(row @ survey.direction)
+    rung = sharpest_rung(survey, output, float(survey.value[output]) - total)
     likely = np.flatnonzero(row) if np.count_nonzero(row) <= _CLAIMED else NOWHERE
     return itertools.islice(worst_columns(survey, output, rung, total, claim, likely), _COLUMNS)

@@ -109,13 +109,6 @@ class Survey:
     def finest(self) -> int:
         return self._rungs[-1]
 
-    def sharpest(self, output: int) -> int:
-        """The rung whose quotient of an output is the nearest to its value, with what round-off makes of it."""
-        noise, value = float(self.noise(slice(output, output + 1))[0]), float(self.value[output])
-        apart = [abs(float(quotient[output]) - value) for quotient in self._quotients]
-        bars = [noise * 2.0**rung + off for rung, off in zip(self._rungs, apart, strict=True)]
-        return self._rungs[min(range(len(bars)), key=lambda k: bars[k] if math.isfinite(bars[k]) else math.inf)]
-
     def noise(self, part: slice = ALL) -> Vector:
         """How noisy some outputs are, as far as the quotients tell."""
         return self.stencil.noise[part] * self._blur[part]
