@@ -86,7 +86,7 @@ def every_entry(
     problem = investigation.problem
     if not problem.inputs.size or not problem.outputs.size:
         return EveryEntry([], None)
-    stencil = Stencil(investigation, options.step)
+    stencil = Stencil(investigation, options.step, excused=options.atol or 0.0)
     tolerances = Tolerances(stencil, options)
     tolerances.bound(known.largest)
     found: dict[Mode, list[Suspects]] = {mode: [] for mode in modes}

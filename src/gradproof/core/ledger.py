@@ -81,10 +81,10 @@ class Ledger:
     def __init__(self, investigation: Investigation, options: Options) -> None:
         self.investigation, self.options = investigation, options
         self.problem = problem = investigation.problem
-        self.stencil = Stencil(investigation)
-        self.tolerances = Tolerances(self.stencil, options)
         self.precise = problem.coarsest_eps <= DOUBLE
         self.explicit = options.atol is not None and self.precise
+        self.stencil = Stencil(investigation, excused=options.atol or 0.0)
+        self.tolerances = Tolerances(self.stencil, options)
         self.searches = self.precise or problem.noise is not None
         """Whether what is not seen is asked again: in low precision as such, error bars tell too little for that."""
         self.direction = draw_direction(self.stencil)

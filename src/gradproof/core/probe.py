@@ -65,14 +65,14 @@ def aim(survey: Survey, *, only: Flags | None = None, bent: bool = False, wanted
     """
     problem, investigation = survey.stencil.problem, survey.stencil.investigation
     size, random = problem.outputs.size, investigation.draw(problem.outputs.size, 1)
-    bars, seen = np.empty(size), np.empty(size, dtype=np.bool_)
+    bars, seen, unseen = np.empty(size), np.empty(size, dtype=np.bool_), False
     for part in parts(size):
         here = np.isfinite(survey.value[part] + survey.error[part])
         here &= ~(survey.aside[part] if bent else survey.aside[part] | survey.bent[part])
         seen[part] = here if only is None else np.logical_and(here, only[part], out=here)
         sizes = np.abs(survey.value[part], out=bars[part])
         if not every(here):
-            sizes[~here] = 0.0
+            unseen, sizes[~here] = True, 0.0
     # the derivative under test is no sharper than its precision, relative to the larger of its numbers
     typical, smallest = norm(bars) / math.sqrt(size or 1), math.inf
     enough = 1.0 / (_IN_COMPANY * math.sqrt(size or 1))
@@ -84,7 +84,7 @@ def aim(survey: Survey, *, only: Flags | None = None, bent: bool = False, wanted
         here += survey.error[part]
         if wanted is not None:
             np.maximum(here, enough * wanted[part], out=here)
-        if not every(seen[part]):
+        if unseen:
             here[~seen[part]] = np.inf
         smallest = min(smallest, float(here.min(initial=math.inf)))
     if not math.isfinite(smallest):
@@ -95,7 +95,7 @@ def aim(survey: Survey, *, only: Flags | None = None, bent: bool = False, wanted
         _level(problem.outputs, bars)
     for part in parts(size):
         weights = bars[part]
-        np.maximum(weights, _LEAST_WEIGHT, out=weights, where=True if every(seen[part]) else seen[part])
+        np.maximum(weights, _LEAST_WEIGHT, out=weights, where=seen[part] if unseen else True)
         weights *= random[part]
     problem.outputs.round_in_place(bars)
     return bars

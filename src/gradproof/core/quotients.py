@@ -18,7 +18,7 @@ from gradproof.core.norm import PART, parts
 from gradproof.core.precision import BEND, DOUBLE, EVALUATION_ROUND_OFF, HALF_OR_LESS, OWN_SIZE, SHORTEST, least_spacing
 from gradproof.core.problem import OutputChangedError, Problem
 from gradproof.core.space import Block, alike
-from gradproof.core.stillness import stillness
+from gradproof.core.stillness import is_in_question, stillness
 from gradproof.core.types import ALL, Flags, Indices, Matrix, Vector
 from gradproof.core.visited import FEW, Visited
 
@@ -27,6 +27,8 @@ _LONG = 2**17
 # The part of the largest change across a step of screening that a bend must be for a finer step to be taken: that of
 # sin(2e3 x) is less.
 _BENDS = 2.0**-4
+# The part of an error that round-off may come to in a quotient that shows it.
+_SHARP = 2.0**-10
 _LEAST = float(np.finfo(np.float64).tiny)
 _NO_BEND: Vector = np.zeros(0)
 
@@ -34,11 +36,11 @@ _NO_BEND: Vector = np.zeros(0)
 class Quotients:
     """Difference quotients of one Problem along its coordinates."""
 
-    def __init__(self, investigation: Investigation, step: float | None = None) -> None:
-        """`step` fixes the step in every coordinate; None chooses it."""
+    def __init__(self, investigation: Investigation, step: float | None = None, *, excused: float = 0.0) -> None:
+        """`step` fixes the step in every coordinate; None chooses it. Entries that are off by `excused` are right."""
         self.investigation = investigation
         self.problem = problem = investigation.problem
-        self.fixed = step is not None
+        self.fixed, self._step = step is not None, step
         inputs, outputs, eps = problem.inputs, problem.outputs, problem.evaluates_in or _only(problem)
         self.scale = investigation.scale
         low = problem.evaluates_in is None and outputs.finest_eps > DOUBLE
@@ -60,16 +62,20 @@ class Quotients:
             self.noise = problem.noise
         self.still: Vector | None = None
         """The part of the noise that outputs beside them suggest which outputs have, where it was measured."""
-        if not self.fixed and (measured := investigation.once(stillness)) is not None:
+        in_question = not self.fixed and investigation.once(is_in_question) and not self._is_sharp(excused)
+        if in_question and (measured := investigation.once(stillness)) is not None:
             self.still = np.fmin(measured / self.noise, 1.0)
             self.noise *= self.still
         if problem.noise is None:  # no number is sharper than the smallest ones are apart, but for zeros
             least = EVALUATION_ROUND_OFF * least_spacing(outputs.finest_eps if low else DOUBLE)
             if self.noise.min(initial=least) < least:
                 np.maximum(self.noise, least, out=self.noise, where=low or self.size > 0)
-        self._step = step
         self.refusal: Exception | None = None
         self._visited = investigation.once(Visited)
+
+    def _is_sharp(self, error: float) -> bool:
+        """Whether an error of this size is seen whatever outputs owe to larger ones beside them."""
+        return float(self.noise.max()) <= _SHARP * error * float(self.step.min())
 
     def _round(self, rows: Matrix, run: slice = ALL) -> None:
         if self.problem.evaluates_in is None:

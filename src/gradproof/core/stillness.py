@@ -38,12 +38,7 @@ def stillness(investigation: Investigation) -> Vector | None:
     Asked through `Investigation.once`.
     """
     problem = investigation.problem
-    precise = (problem.evaluates_in or problem.coarsest_eps) <= DOUBLE
-    if (
-        not precise
-        or problem.noise is not None
-        or not any(_is_uneven(problem, block) for block in problem.outputs.blocks)
-    ):
+    if not investigation.once(is_in_question):
         return None
     try:
         quotients = _quotients(investigation)
@@ -56,6 +51,13 @@ def stillness(investigation: Investigation) -> Vector | None:
     own = EVALUATION_ROUND_OFF * problem.round_off * DOUBLE * np.abs(problem.value)
     moves = (quotients != 0).all(axis=0) & ~np.isnan(drift)
     return np.where(moves, np.fmax(np.fmax(_LUCK * drift, own), _shared(problem, drift, moves)), np.inf)
+
+
+def is_in_question(investigation: Investigation) -> bool:
+    """Whether it matters: small outputs beside large ones, in double precision. Asked through `Investigation.once`."""
+    problem = investigation.problem
+    precise = (problem.evaluates_in or problem.coarsest_eps) <= DOUBLE
+    return precise and problem.noise is None and any(_is_uneven(problem, block) for block in problem.outputs.blocks)
 
 
 def _shared(problem: Problem, drift: Vector, moves: Flags) -> Vector:
