@@ -16,7 +16,7 @@ from gradproof.backends.torch.derivative.pull import pull
 from gradproof.backends.torch.derivative.vmap import pull_rows
 from gradproof.backends.torch.memory.watch import Watch
 from gradproof.backends.torch.private import undefined
-from gradproof.backends.torch.tensors.coordinates import build_batch, read
+from gradproof.backends.torch.tensors.coordinates import build_batch
 from gradproof.backends.torch.tensors.point import Point
 from gradproof.backends.torch.words import cotangent_of
 from gradproof.core.capabilities import MemoryLayout, Watched
@@ -105,11 +105,7 @@ class Reverse:
                 build_batch(cotangents[:, block.slice], tensor) for block, tensor in zip(blocks, outputs, strict=True)
             ]
             gradients = pull_rows(outputs, self._point.tensors, stacked)
-            rows = np.zeros((len(cotangents), self._point.space.size))
-            for block, gradient in zip(self._point.blocks, gradients, strict=True):
-                if gradient is not None:
-                    rows[:, block.slice] = read(gradient).reshape(len(cotangents), -1)
-            return rows
+            return self._point.gather_rows(gradients, len(cotangents))
 
         return self.graph.ask(pulled)
 
