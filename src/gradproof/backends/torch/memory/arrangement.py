@@ -72,7 +72,8 @@ def _sliced(elements: Array) -> torch.Tensor:
     memory = np.empty(shape, elements.dtype)
     memory.fill(_GAP)
     memory[..., here] = elements
-    return torch.from_numpy(memory)[..., here]
+    strides = [stride // memory.itemsize for stride in memory[..., here].strides]
+    return torch.from_numpy(memory).as_strided(elements.shape, strides, here.start)
 
 
 def _transposed(elements: Array) -> torch.Tensor:
