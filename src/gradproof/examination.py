@@ -61,7 +61,7 @@ def examined(
     A property that pauses goes on after all others. What noise of the function may explain is examined again, with that
     noise known.
     """
-    waiting: deque[tuple[str, Property, _Progress | None]] = deque((name, each, None) for name, each in asked)
+    waiting: deque[tuple[str, Property, _Progress | None]] = deque([(name, each, None) for name, each in asked])
     settled = False  # whether something is wrong that no noise explains: then none is looked for any more
     while waiting:
         name, each, progress = waiting.popleft()

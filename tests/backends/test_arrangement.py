@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 
-from gradproof.backends.torch.memory.arrangement import arrange, possible
+from gradproof.backends.torch.memory.arrangement import arrange, build_in, possible
+from gradproof.backends.torch.tensors.coordinates import build
 from gradproof.core.capabilities import MemoryLayout
 
 SHAPES = [(3,), (2, 3), (2, 3, 4), (2, 3, 2, 2), (2, 3, 2, 2, 2)]
@@ -18,6 +20,22 @@ EVERY = [layout for layout in MemoryLayout if layout is not MemoryLayout.EXPANDE
 def test_the_values_are_the_same(layout: MemoryLayout, shape: tuple[int, ...], dtype: torch.dtype) -> None:
     tensor = torch.arange(torch.Size(shape).numel()).reshape(shape).to(dtype)
     assert torch.equal(arrange(tensor, layout), tensor)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("shape", [(), (1,), *SHAPES])
+@pytest.mark.parametrize("layout", EVERY)
+def test_what_is_built_is_what_would_be_arranged(
+    layout: MemoryLayout, shape: tuple[int, ...], dtype: torch.dtype
+) -> None:
+    like = torch.zeros(shape, dtype=dtype)
+    coordinates = np.arange(1.0, 1.0 + like.numel())
+    built, arranged = build_in(layout, coordinates, like), arrange(build(coordinates, like), layout)
+    assert torch.equal(built, arranged)
+    assert built.dtype is dtype
+    assert (built.stride(), built.storage_offset()) == (arranged.stride(), arranged.storage_offset())
+    built.fill_(7.0)
+    assert coordinates.max(initial=0.0) == like.numel()
 
 
 @pytest.mark.parametrize("shape", SHAPES[1:])

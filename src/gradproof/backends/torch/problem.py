@@ -54,6 +54,9 @@ LEAST_EVALUATIONS, LEAST_PRODUCTS = 12, 5
 many plain calls (measured with sin of ten numbers)."""
 
 
+_STATELESS = Stateless()
+
+
 class Made(NamedTuple):
     """A Problem with those of its parts that a session needs."""
 
@@ -144,22 +147,33 @@ def _assemble(
     wide = None if twin is None else WideEvaluation(call, point, outputs, twin)
     evaluation = wide or Evaluation(call, point, outputs)
     forward = Forward(call, point, outputs)
+    in_double = point.space.coarsest_eps <= DOUBLE
+    capabilities: dict[type, Any] = {
+        Omission: Omission(reverse.without, forward.without),
+        MemoryLayouts: MemoryLayouts(possible(outputs.tensors), reverse.arranged, reverse.without),
+        MemoryWatch: MemoryWatch(reverse.watched, overwritten, reverse.graph.consumed),
+        Anew: Anew(reverse.graph.is_anew),
+        FirstNonFinite: FirstNonFinite(reverse.first_not_finite),
+        Inspection: Inspection(reverse.inspect, forward.inspect),
+        Batching: _batching(point, outputs, evaluation, reverse, forward, least_products),
+        **further,
+    }
     if outputs.connected and not point.stand_ins and not point.moves_together:
         moved = Moved(call, point, outputs, forward)
-        further = {**further, Elsewhere: Elsewhere(moved.vjp, moved.jvp)}
-        if point.space.coarsest_eps <= DOUBLE:
-            further[RoundOff] = moved.round_off
-        if not isinstance(call, WideCall) and (twin is not None or point.space.coarsest_eps <= DOUBLE):
+        capabilities[Elsewhere] = Elsewhere(moved.vjp, moved.jvp)
+        if in_double:
+            capabilities[RoundOff] = moved.round_off
+        if not isinstance(call, WideCall) and (twin is not None or in_double):
             find = functools.partial(_twinned, call, point, outputs, reverse, least_products, twin)
-            further = {**further, Twin: Twin(_Once(find))}
+            capabilities[Twin] = Twin(_Once(find))
     if not (reverse.graph.hand_written or reverse.graph.anew):
-        further = {**further, Stateless: Stateless()}
-    if wide is None and not point.stand_ins and not point.moves_together and point.space.coarsest_eps <= DOUBLE:
-        further = {**further, Walk: Walk(evaluation.at, evaluation.visit)}
+        capabilities[Stateless] = _STATELESS
+    if wide is None and not point.stand_ins and not point.moves_together and in_double:
+        capabilities[Walk] = Walk(evaluation.at, evaluation.visit)
     if twin is None and again is not None and not overwritten:
-        further = {**further, Repeated: Repeated(outputs.read(outputs.pick(again, widened=True)))}
+        capabilities[Repeated] = Repeated(outputs.read(outputs.pick(again, widened=True)))
     if point.moves_together:
-        further = {**further, MovesTogether: MovesTogether()}
+        capabilities[MovesTogether] = MovesTogether()
     # what is compared with neighbours must be computed as they are
     if wide is not None:
         value = wide.value
@@ -177,16 +191,7 @@ def _assemble(
         evaluates_in=None if wide is None else DOUBLE,
         evaluations=1 + tries + (wide is None and bool(point.stand_ins)),
         words=TORCH,
-        capabilities={
-            Omission: Omission(reverse.without, forward.without),
-            MemoryLayouts: MemoryLayouts(possible(outputs.tensors), reverse.arranged, reverse.without),
-            MemoryWatch: MemoryWatch(reverse.watched, overwritten, reverse.graph.consumed),
-            Anew: Anew(reverse.graph.is_anew),
-            FirstNonFinite: FirstNonFinite(reverse.first_not_finite),
-            Inspection: Inspection(reverse.inspect, forward.inspect),
-            Batching: _batching(point, outputs, evaluation, reverse, forward, least_products),
-            **further,
-        },
+        capabilities=capabilities,
     )
     return Made(problem, point, outputs, forward)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -19,9 +18,9 @@ from gradproof.backends.torch.tensors.sparse import LAYOUTS, layout_name, values
 _DOUBLE = (torch.float64, torch.complex128)
 
 
-def differentiable(call: Call) -> Iterator[tuple[int, torch.Tensor]]:
+def differentiable(call: Call) -> list[tuple[int, torch.Tensor]]:
     """The tensors of a call that require a gradient, with the numbers of their arguments."""
-    return ((call.origins[i], call.flat[i]) for i in call.differentiable())
+    return [(call.origins[i], call.flat[i]) for i in call.differentiable()]
 
 
 def validate_inputs(call: Call, *, who: str, forward: bool, warn_precision: bool) -> list[torch.Tensor]:
@@ -33,7 +32,7 @@ def validate_inputs(call: Call, *, who: str, forward: bool, warn_precision: bool
         raise RuntimeError(
             f"{who} was called inside torch.inference_mode(), where nothing has a graph: call it outside"
         )
-    found = list(differentiable(call))
+    found = differentiable(call)
     _refuse_tensor_likes(call, who)
     if not found:
         raise ValueError(

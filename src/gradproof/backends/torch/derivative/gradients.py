@@ -46,7 +46,8 @@ class Gradients:
         found: list[tuple[Block, str]] = []
         inputs = [(memory_of(leaf.tensor), leaf) for leaf in self._point.leaves]
         others: list[tuple[int, torch.Tensor, Block]] = []
-        lent = [memory_of(cotangent) for cotangent in self._cotangents]
+        several = len(self._gradients) > 1
+        lent = [memory_of(cotangent) for cotangent in self._cotangents] if several else []
         for target, gradient in zip(self._point.blocks, self._gradients, strict=True):
             if gradient is None:
                 continue
@@ -57,7 +58,7 @@ class Gradients:
             for at, other, block in others:
                 if at == memory and share_memory(gradient, other):
                     found.append((target, f"the gradient of {block.label}"))
-            if memory not in lent:  # autograd itself hands out one tensor, or the cotangent's memory, several times
+            if several and memory not in lent:  # autograd hands out one tensor, or that of a cotangent, several times
                 others.append((memory, gradient, target))
         return found
 

@@ -13,6 +13,7 @@ from gradproof.backends.torch.derivative.widening import wide
 from gradproof.backends.torch.tensors.coordinates import read
 from gradproof.backends.torch.tensors.frames import output_frame
 from gradproof.backends.torch.tensors.leaves import space_of
+from gradproof.core.capabilities import MemoryLayout
 from gradproof.core.problem import OutputChangedError
 from gradproof.core.types import Matrix, Vector
 
@@ -97,8 +98,13 @@ class Outputs:
 
     def build(self, cotangent: Vector) -> list[torch.Tensor]:
         """A cotangent as one tensor for each output."""
-        blocks = self.space.blocks
-        return [frame.build(cotangent[block.slice]) for block, frame in zip(blocks, self.frames, strict=True)]
+        pairs = zip(self.space.blocks, self.frames, strict=True)
+        return [frame.build(cotangent[block.slice]) for block, frame in pairs]
+
+    def build_in(self, layout: MemoryLayout, cotangent: Vector) -> list[torch.Tensor]:
+        """The same in a memory layout."""
+        pairs = zip(self.space.blocks, self.frames, strict=True)
+        return [frame.build_in(layout, cotangent[block.slice]) for block, frame in pairs]
 
 
 def _is_constant(output: Any) -> bool:

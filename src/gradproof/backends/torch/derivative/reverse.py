@@ -14,10 +14,9 @@ from gradproof.backends.torch.derivative.graph import Graph
 from gradproof.backends.torch.derivative.outputs import Outputs
 from gradproof.backends.torch.derivative.pull import pull
 from gradproof.backends.torch.derivative.vmap import pull_rows
-from gradproof.backends.torch.memory.arrangement import arrange
 from gradproof.backends.torch.memory.watch import Watch
 from gradproof.backends.torch.private import undefined
-from gradproof.backends.torch.tensors.coordinates import build_batch, read
+from gradproof.backends.torch.tensors.coordinates import build_batch
 from gradproof.backends.torch.tensors.point import Point
 from gradproof.backends.torch.words import cotangent_of
 from gradproof.core.capabilities import MemoryLayout, Watched
@@ -60,24 +59,31 @@ class Reverse:
         self, cotangent: Vector, absent: frozenset[int], layout: MemoryLayout = MemoryLayout.CONTIGUOUS
     ) -> Vector:
         """J^T v, where the cotangents of some outputs are not there at all."""
-        frames, identity = self._outputs.frames, undefined()
+        blocks, frames, identity = self._outputs.space.blocks, self._outputs.frames, undefined()
 
         def pulled(tensors: Sequence[torch.Tensor]) -> Vector:
-            outputs = [
-                identity(output) if i in absent and frame.can_be_undefined else output
-                for i, (output, frame) in enumerate(zip(tensors, frames, strict=True))
-            ]
-            return self._gathered(outputs, self._arrange(cotangent, layout))
+            outputs: list[torch.Tensor] = []
+            cotangents: list[torch.Tensor] = []
+            for i, (output, frame, block) in enumerate(zip(tensors, frames, blocks, strict=True)):
+                if i in absent and frame.can_be_undefined:
+                    outputs.append(identity(output))
+                    cotangents.append(output)  # whatever it is, it is not passed on
+                else:
+                    outputs.append(output)
+                    cotangents.append(frame.build_in(layout, cotangent[block.slice]))
+            return self._gathered(outputs, cotangents)
 
         return self.graph.ask(pulled)
 
     def arranged(self, cotangent: Vector, layout: MemoryLayout) -> Vector:
         """J^T v for cotangents in a memory layout."""
-        return self.graph.ask(lambda outputs: self._gathered(outputs, self._arrange(cotangent, layout)))
+        return self.graph.ask(lambda outputs: self._gathered(outputs, self._outputs.build_in(layout, cotangent)))
 
     def watched(self, cotangent: Vector, layout: MemoryLayout) -> Watched:
         """The same with a watch on the cotangents, on the inputs and on what hand-written Functions saved."""
-        watched = self.graph.ask(lambda outputs: self._watched(outputs, self._arrange(cotangent, layout)), watched=True)
+        watched = self.graph.ask(
+            lambda outputs: self._watched(outputs, self._outputs.build_in(layout, cotangent)), watched=True
+        )
         return watched.and_also(self.graph.consumed())
 
     def _watched(self, outputs: Sequence[torch.Tensor], cotangents: Sequence[torch.Tensor]) -> Watched:
@@ -99,16 +105,9 @@ class Reverse:
                 build_batch(cotangents[:, block.slice], tensor) for block, tensor in zip(blocks, outputs, strict=True)
             ]
             gradients = pull_rows(outputs, self._point.tensors, stacked)
-            rows = np.zeros((len(cotangents), self._point.space.size))
-            for block, gradient in zip(self._point.blocks, gradients, strict=True):
-                if gradient is not None:
-                    rows[:, block.slice] = read(gradient).reshape(len(cotangents), -1)
-            return rows
+            return self._point.gather_rows(gradients, len(cotangents))
 
         return self.graph.ask(pulled)
-
-    def _arrange(self, cotangent: Vector, layout: MemoryLayout) -> list[torch.Tensor]:
-        return [arrange(tensor, layout) for tensor in self._outputs.build(cotangent)]
 
     def _gathered(self, outputs: Sequence[torch.Tensor], cotangents: Sequence[torch.Tensor]) -> Vector:
         return self._point.gather(self._pull(outputs, cotangents))

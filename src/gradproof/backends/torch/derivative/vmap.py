@@ -5,13 +5,13 @@ No warnings come out: that a fallback of vmap is slow is no news here, and those
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Collection, Sequence
 from typing import cast
 
 import torch
 
 from gradproof.backends.torch import private
+from gradproof.backends.torch.muted import muted
 
 
 def map_rows(
@@ -23,7 +23,7 @@ def map_rows(
     >>> map_rows(lambda x, y: [x * y], [x, y], single={1})
     [tensor([ 0., 10., 20.])]
     """
-    with warnings.catch_warnings(action="ignore"), torch.no_grad():
+    with muted(), torch.no_grad():
         return private.vmap()(function, arguments, single)
 
 
@@ -32,7 +32,7 @@ def pull_rows(
 ) -> Sequence[torch.Tensor | None]:
     """The gradients of the inputs for cotangents in rows, None where nothing depends on one."""
     vmap, pull = private.vmap_derivative(), private.engine()
-    with warnings.catch_warnings(action="ignore"):
+    with muted():
         if vmap is not None:
             return vmap(lambda *rows: pull(outputs, inputs, rows), cotangents)
         return torch.autograd.grad(
@@ -48,7 +48,7 @@ def push_rows(
     Nothing public carries dual tensors through vmap: without the private one it is a loop.
     """
     vmap = private.vmap_derivative()
-    with warnings.catch_warnings(action="ignore"):
+    with muted():
         if vmap is not None:
             return cast(list[torch.Tensor], vmap(function, tangents))
         answers = [function(*row) for row in zip(*tangents, strict=True)]

@@ -35,15 +35,10 @@ class Keeper:
     def __init__(self, function: Callable[..., Any], values: Sequence[Any], generators: Rewindable) -> None:
         """`values` are the call's arguments; those that require no gradient are kept too."""
         roots = dict.fromkeys(modules_of(function))
-        modules = [part for module in roots for part in module.modules()]
-        # a frozen script module has no such flag
-        self._training = [(module, module.training) for module in modules if hasattr(module, "training")]
-        self._buffers = [(module, dict(buffers)) for module in modules if (buffers := buffers_of(module))]
+        self._modules = [_KeptModule(part) for module in roots for part in module.modules()]
         read = [value for value in values if isinstance(value, torch.Tensor) and not value.requires_grad]
-        buffers = [buffer for _, kept in self._buffers for buffer in kept.values() if buffer is not None]
-        self._tensors = [
-            _Kept(tensor) for tensor in (*read, *buffers) if has_memory(tensor) and not tensor.is_inference()
-        ]
+        read += [buffer for module in self._modules for buffer in module.buffers.values() if buffer is not None]
+        self._tensors = [_Kept(tensor) for tensor in read if has_memory(tensor) and not tensor.is_inference()]
         parameters = [parameter for module in roots for parameter in module.parameters()]
         leaves = {id(leaf): leaf for leaf in (*values, *parameters, *_tensors_around(function)) if _is_leaf(leaf)}
         self._gradients = [_KeptGradient(leaf) for leaf in leaves.values()]
@@ -59,8 +54,8 @@ class Keeper:
             self._rewinds += [kept.put_back for kept in (*self._tensors, *self._gradients) if kept.has_changed()]
         for rewind in self._rewinds:
             rewind()
-        if self._training:
-            self._put_back_modules()
+        for module in self._modules:
+            module.put_back()
         torch.clear_autocast_cache()  # of an autocast around the check: it has what was cast, not what it was moved to
 
     def close(self) -> None:
@@ -68,14 +63,22 @@ class Keeper:
         for kept in (*self._tensors, *self._gradients):
             if kept.has_changed():
                 kept.put_back()
-        self._put_back_modules()
+        for module in self._modules:
+            module.put_back()
 
-    def _put_back_modules(self) -> None:
-        for module, training in self._training:
-            module.training = training
-        for module, kept in self._buffers:
-            if [*map(id, buffers_of(module).values())] != [*map(id, kept.values())]:
-                put_back_buffers(module, kept)
+
+class _KeptModule:
+    """The flag and the own buffers of a module: which tensors these are."""
+
+    def __init__(self, module: torch.nn.Module) -> None:
+        self._module, self.buffers = module, dict(buffers_of(module))
+        self._training: bool | None = getattr(module, "training", None)  # a frozen script module has no such flag
+
+    def put_back(self) -> None:
+        if self._training is not None:
+            self._module.training = self._training
+        if self.buffers and [*map(id, buffers_of(self._module).values())] != [*map(id, self.buffers.values())]:
+            put_back_buffers(self._module, self.buffers)
 
 
 class _Kept:

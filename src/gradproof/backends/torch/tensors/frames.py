@@ -19,10 +19,11 @@ import numpy as np
 import torch
 from torch.masked import MaskedTensor, masked_tensor
 
+from gradproof.backends.torch.memory.arrangement import build_in
 from gradproof.backends.torch.private import MKLDNN, masked_parts
 from gradproof.backends.torch.tensors.coordinates import build, form, read, resolution
 from gradproof.backends.torch.tensors.sparse import BLOCKED, LAYOUTS, Pattern, gather, layout_name, look_up, scatter
-from gradproof.core.capabilities import Form
+from gradproof.core.capabilities import Form, MemoryLayout
 from gradproof.core.space import Block, Elements
 from gradproof.core.types import Indices, Vector
 
@@ -65,6 +66,10 @@ class Frame:
         """A new tensor with these coordinates."""
         return build(coordinates, self.model)
 
+    def build_in(self, layout: MemoryLayout, coordinates: Vector) -> torch.Tensor:
+        """The same in a memory layout, where that makes a difference for it."""
+        return build_in(layout, coordinates, self.model)
+
     def block(self, kind: str, index: int, name: str, start: int) -> Block:
         """The block of these coordinates, the first of which is `start`."""
         return self.kind.block(kind, index, name, start)
@@ -95,19 +100,24 @@ class PlacedFrame(Frame):
         self.shape, self.elements = places
 
 
-class PackedFrame(Frame):
-    """Every element of a tensor in an opaque layout, MKL-DNN's."""
+class _UnstridedFrame(Frame):
+    """Of a tensor whose memory cannot be arranged otherwise."""
 
     batches = False
+
+    def build_in(self, layout: MemoryLayout, coordinates: Vector) -> torch.Tensor:
+        return self.build(coordinates)
+
+
+class PackedFrame(_UnstridedFrame):
+    """Every element of a tensor in an opaque layout, MKL-DNN's."""
 
     def build(self, coordinates: Vector) -> torch.Tensor:
         dense = build(coordinates, self.model.detach().to_dense())
         return dense.to_mkldnn()  # pyright: ignore[reportUnknownMemberType]
 
 
-class _SparseFrame(Frame):
-    batches = False
-
+class _SparseFrame(_UnstridedFrame):
     def __init__(self, model: torch.Tensor) -> None:
         super().__init__(model)
         self.parts = 1 + model.is_complex()
@@ -163,10 +173,8 @@ class PatternFrame(_SparseFrame):
         return self._pattern.fill(build(coordinates, self._pattern.model))
 
 
-class MaskedFrame(Frame):
+class MaskedFrame(_UnstridedFrame):
     """The elements of a MaskedTensor that its mask specifies."""
-
-    batches = False
 
     def __init__(self, model: torch.Tensor) -> None:
         super().__init__(model)

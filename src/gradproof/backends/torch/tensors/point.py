@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from gradproof.backends.calls import Call
-from gradproof.backends.torch.tensors.coordinates import build, build_batch
+from gradproof.backends.torch.tensors.coordinates import build, build_batch, read
 from gradproof.backends.torch.tensors.leaves import Leaf, StandIn, find_leaves, move_together
 from gradproof.core.space import Block
 from gradproof.core.types import Matrix, Vector
@@ -88,6 +88,16 @@ class Point:
             if gradient is not None:
                 result[leaf.block.slice] = leaf.frame.read(gradient)
         return result
+
+    def gather_rows(self, gradients: Sequence[torch.Tensor | None], count: int) -> Matrix:
+        """The same of batches of so many gradients, one row each."""
+        if len(gradients) == 1 and gradients[0] is not None:
+            return read(gradients[0]).reshape(count, -1).copy()
+        rows = np.zeros((count, self.space.size))
+        for block, gradient in zip(self.blocks, gradients, strict=True):
+            if gradient is not None:
+                rows[:, block.slice] = read(gradient).reshape(count, -1)
+        return rows
 
 
 def _within(block: Block, run: slice) -> slice:
