@@ -124,13 +124,15 @@ def _settled_from_afar(
 def _is_in_double(investigation: Investigation, options: Options) -> bool:
     """Whether steps are chosen here, for a function that is computed in double precision as far as is known."""
     known = options.step is None and options.precision is None
-    return known and investigation.problem.coarsest_eps <= DOUBLE and investigation.problem.noise is None
+    return known and investigation.problem.coarsest_eps <= DOUBLE
 
 
 def _is_blurred(investigation: Investigation, finding: Finding) -> bool:
     """Whether all that is in doubt are entries with error bars that round-off of the outputs explains."""
     problem = investigation.problem
-    noise = EVALUATION_ROUND_OFF * DOUBLE * problem.outputs.typical(problem.value)
+    noise = problem.noise
+    if noise is None:
+        noise = EVALUATION_ROUND_OFF * DOUBLE * problem.outputs.typical(problem.value)
     return (
         finding.status is Status.INCONCLUSIVE
         and bool(finding.entries)
