@@ -124,15 +124,13 @@ def _settled_from_afar(
 def _is_in_double(investigation: Investigation, options: Options) -> bool:
     """Whether steps are chosen here, for a function that is computed in double precision as far as is known."""
     known = options.step is None and options.precision is None
-    return known and investigation.problem.coarsest_eps <= DOUBLE
+    return known and investigation.problem.coarsest_eps <= DOUBLE and investigation.problem.noise is None
 
 
 def _is_blurred(investigation: Investigation, finding: Finding) -> bool:
     """Whether all that is in doubt are entries with error bars that round-off of the outputs explains."""
     problem = investigation.problem
-    noise = problem.noise
-    if noise is None:
-        noise = EVALUATION_ROUND_OFF * DOUBLE * problem.outputs.typical(problem.value)
+    noise = EVALUATION_ROUND_OFF * DOUBLE * problem.outputs.typical(problem.value)
     return (
         finding.status is Status.INCONCLUSIVE
         and bool(finding.entries)

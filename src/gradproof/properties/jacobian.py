@@ -138,7 +138,8 @@ def _compared(investigation: Investigation, options: Options) -> Iterator[Findin
     elif options.step is None and options.precision is None and is_swallowed(investigation, held):
         yield from _asked(investigation, options)  # steps that stay on one grid point have seen nothing
     elif options.step is None and options.precision is None and is_gridded(investigation, held):
-        yield from _compared(investigation, options)  # steps between two lines of a grid have seen another slope
+        # steps between two lines of a grid have seen another slope; a probe would see less of the others than these
+        yield from _compared(investigation, replace(options, strategy=Strategy.ENTRIES))
     elif options.step is None and options.precision is None and is_drowned(investigation, held):
         yield from _asked(investigation, options)  # round-off of larger numbers than the outputs explains all
     else:
