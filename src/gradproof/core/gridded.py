@@ -17,9 +17,9 @@ from gradproof.core.types import Vector
 
 # The rungs of steps that show the slope behind a grid, and how far from what is claimed that is at most, as a part of
 # what differs: the long ones bend, and short ones see few lines.
-_BEHIND, _LIKE = (4, 7, 10, 13), 0.3
+_BEHIND, _LIKE = (2, 4, 7, 10, 13), 0.3
 # The rungs that the way to the next line is looked for on, from the finest on, and walks that are tried.
-_FINEST, _COARSEST, _TRIED = 30, 6, 3
+_FINEST, _COARSEST, _TRIED = 30, 2, 3
 # A step crosses a line if it is off by this part of what it would be by the slope behind the grid.
 _CROSSES = 0.25
 # Lines on a walk, as far as they are known to be apart, and its cells; jumps seen on it at least, and how alike they are.

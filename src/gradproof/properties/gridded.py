@@ -33,8 +33,8 @@ def is_gridded(investigation: Investigation, findings: Sequence[Finding]) -> boo
                 width = grid_width(
                     stencil, row, entry.input.coordinate, measured=entry.numeric, claimed=entry.analytic
                 )
-                if width is not None and width > 2.0 * stencil.noise[row]:
-                    noise[run] = np.fmax(noise[run], width)
+                if width is not None and width > 4.0 * stencil.noise[row]:
+                    noise[run] = np.fmax(noise[run], width / 2.0)
                     columns = entry.input.block.slice
                     scale[columns] = _LONGER * investigation.scale[columns]
     except BudgetExhausted:
