@@ -16,16 +16,13 @@ from gradproof.core.status import Status
 from gradproof.core.stencil import Stencil
 from gradproof.results.finding import Entry, Finding
 
-# How much longer steps are then: the ordinary ones are so short that they cross few lines, if any.
-_LONGER = 2.0**5
-
 
 def is_gridded(investigation: Investigation, findings: Sequence[Finding]) -> bool:
     """Whether an output that is called wrong crosses a grid wider than its noise; that is its noise from now on."""
     if investigation.problem.coarsest_eps > DOUBLE:
         return False
     stencil = Stencil(investigation)
-    noise, scale = stencil.noise.copy(), investigation.scale.copy()
+    noise = stencil.noise.copy()
     try:
         for entry in (each.entries[0] for each in findings if each.entries):
             if _can_be_asked(entry):
@@ -35,14 +32,11 @@ def is_gridded(investigation: Investigation, findings: Sequence[Finding]) -> boo
                 )
                 if width is not None and width > 4.0 * stencil.noise[row]:
                     noise[run] = np.fmax(noise[run], width / 2.0)
-                    columns = entry.input.block.slice
-                    scale[columns] = _LONGER * investigation.scale[columns]
     except BudgetExhausted:
         return False  # what was found stands
     if (noise == stencil.noise).all():
         return False
     investigation.take_as(replace(investigation.problem, noise=noise))
-    investigation.scale = scale
     return True
 
 

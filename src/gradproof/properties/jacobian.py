@@ -29,7 +29,7 @@ from gradproof.properties.by_integral import by_integral, can_integrate
 from gradproof.properties.by_twin import by_twin, has_twin
 from gradproof.properties.drowned import is_drowned
 from gradproof.properties.gridded import is_gridded
-from gradproof.properties.in_noise import in_noise
+from gradproof.properties.in_noise import in_noise, with_longer_steps
 from gradproof.properties.on_waves import is_on_waves
 from gradproof.properties.property import Pause
 from gradproof.properties.swallowed import is_swallowed
@@ -138,8 +138,8 @@ def _compared(investigation: Investigation, options: Options) -> Iterator[Findin
     elif options.step is None and options.precision is None and is_swallowed(investigation, held):
         yield from _asked(investigation, options)  # steps that stay on one grid point have seen nothing
     elif options.step is None and options.precision is None and is_gridded(investigation, held):
-        # steps between two lines of a grid have seen another slope; a probe would see less of the others than these
-        yield from _compared(investigation, replace(options, strategy=Strategy.ENTRIES))
+        # steps between two lines of a grid have seen another slope; and a probe would see less than its entries
+        yield from with_longer_steps(investigation, replace(options, strategy=Strategy.ENTRIES), _asked)
     elif options.step is None and options.precision is None and is_drowned(investigation, held):
         yield from _asked(investigation, options)  # round-off of larger numbers than the outputs explains all
     else:
