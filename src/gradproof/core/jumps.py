@@ -29,8 +29,8 @@ def jumps(values: Matrix) -> Vector:
 
 def lone_jumps(values: Matrix) -> Matrix:
     """The same for each cell that is far enough from both ends, one row each."""
-    missed = np.diff(values, n=_ORDER, axis=0)
     with np.errstate(invalid="ignore"):
+        missed = np.diff(values, n=_ORDER, axis=0)
         left, right = missed[1:-_ORDER], -missed[_ORDER:-1]  # which end and begin with each cell
         beyond = np.fmax(np.abs(missed[: -_ORDER - 1]), np.abs(missed[_ORDER + 1 :]))
         size = np.fmin(np.abs(left), np.abs(right))

@@ -1,4 +1,4 @@
-"""Entries that are called wrong between two lines of a grid inside: the slope behind the grid may be the claimed one."""
+"""Entries that are called wrong between two lines of a grid inside: the slope behind it may be what is claimed."""
 
 from __future__ import annotations
 
