@@ -13,16 +13,16 @@ from collections.abc import Sequence
 import numpy as np
 
 from gradproof.core.jumps import lone_jumps
+from gradproof.core.precision import CLEAR
 from gradproof.core.stencil import Stencil
 from gradproof.core.types import Vector
 
 # The rungs of steps that show the slope behind a grid: the long ones bend, and short ones see few lines. How far from
 # what is claimed it is at most, as a part of what differs; and from what was measured, by the first, if there is none.
-_BEHIND, _LIKE, _SAME = (4, 7, 10, 13, 2), 0.3, 0.03
-# The rungs that the way to the next line is looked for on, and walks that are tried.
-_FINEST, _COARSEST, _WALKS = 30, 3, 3
-# A step crosses a line if it is off by this part of what it would be by the slope behind the grid.
-_CROSSES = 0.25
+_BEHIND, _LIKE, _SAME = (4, 7, 10, 13, 2), 0.3, 0.1
+# The rungs that the way to the next line is looked for on. A step crosses it if it is off by this part of what it would
+# be by the slope behind the grid.
+_FINEST, _COARSEST, _CROSSES = 30, 3, 0.25
 # Lines on a walk, by how far they seem to be apart, and its cells; jumps that are seen at least, and how alike.
 _LINES, _CELLS, _FEWEST, _ALIKE = 4.5, 128, 3, 0.5
 
@@ -37,14 +37,13 @@ def grid_width(stencil: Stencil, row: int, column: int, *, measured: float, clai
         return None
     if not any(abs(entry.slope(rung) - apart) <= _LIKE * abs(apart) for rung in _BEHIND):
         return None
-    tried = 0
+    before = 0.0
     for rung in range(_FINEST, _COARSEST - 1, -1):
         between = entry.distance(rung, apart)
-        if tried < _WALKS and between >= _CROSSES * entry.step(rung):
-            tried += 1
-            width = _width(entry.beyond(between * np.linspace(-_LINES / 2.0, _LINES / 2.0, _CELLS + 1)))
-            if width is not None:
-                return width
+        if between >= _CROSSES * entry.step(rung):
+            walk = between * np.linspace(-_LINES / 2.0, _LINES / 2.0, _CELLS + 1)
+            return None if before > CLEAR * between else _width(entry.beyond(walk))  # it bends
+        before = between
     return None
 
 
