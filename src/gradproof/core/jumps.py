@@ -24,8 +24,13 @@ def jumps(values: Matrix) -> Vector:
     >>> jumps(np.stack([np.sin(x) + 1e-6 * (x > 0.81), np.abs(x - 0.81), curved, np.exp(x)], axis=1)).round(8)
     array([1.e-06, 0.e+00, 0.e+00, 0.e+00])
     """
-    missed = np.diff(values, n=_ORDER, axis=0)
+    return np.max(lone_jumps(values), axis=0, initial=0.0)
+
+
+def lone_jumps(values: Matrix) -> Matrix:
+    """The same for each cell that is far enough from both ends, one row each."""
     with np.errstate(invalid="ignore"):
+        missed = np.diff(values, n=_ORDER, axis=0)
         left, right = missed[1:-_ORDER], -missed[_ORDER:-1]  # which end and begin with each cell
         beyond = np.fmax(np.abs(missed[: -_ORDER - 1]), np.abs(missed[_ORDER + 1 :]))
         size = np.fmin(np.abs(left), np.abs(right))
@@ -33,4 +38,4 @@ def jumps(values: Matrix) -> Vector:
         next_left, next_right = missed[2 : 1 - _ORDER], missed[_ORDER - 1 : -2]
         lone &= np.abs(next_left + (_ORDER - 1) * left) <= np.abs(left)
         lone &= np.abs(next_right - (_ORDER - 1) * right) <= np.abs(right)
-    return np.max(np.where(lone, size, 0.0), axis=0, initial=0.0)
+    return np.where(lone, size, 0.0)

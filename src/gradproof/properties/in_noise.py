@@ -113,7 +113,7 @@ def _settled_from_afar(
     by_entry = replace(options, strategy=Strategy.ENTRIES)
     try:
         for stride in _LONGER:
-            longer = _with_longer_steps(investigation, by_entry, compared, stride)
+            longer = with_longer_steps(investigation, by_entry, compared, stride)
             if not any(isinstance(each, Finding) for each in longer):
                 return longer
     except BudgetExhausted:  # what is in doubt stays so
@@ -175,16 +175,17 @@ def _in_noise(investigation: Investigation, options: Options, compared: Compare)
     found = _all(compared(investigation, options))
     status = {each.status for each in found if isinstance(each, Finding)}
     if status == {Status.INCONCLUSIVE} and investigation.problem.outputs.coarsest_eps > HALF_OR_LESS:
-        longer = _with_longer_steps(investigation, options, compared, NOISY_STRIDE)
+        longer = with_longer_steps(investigation, options, compared, NOISY_STRIDE)
         if any(isinstance(each, Finding) for each in longer):
             return found
         return [*longer, *(each for each in found if isinstance(each, Seen))]  # an error must be seen by both
     return found
 
 
-def _with_longer_steps(
-    investigation: Investigation, options: Options, compared: Compare, stride: float
+def with_longer_steps(
+    investigation: Investigation, options: Options, compared: Compare, stride: float = _LONGER[-1]
 ) -> list[Finding | Seen]:
+    """What is found by steps that are so many times as long."""
     problem, scale = investigation.problem, investigation.scale
     low = problem.noise is not None or problem.coarsest_eps > DOUBLE
     investigation.scale = stride * (

@@ -28,6 +28,7 @@ from gradproof.properties.allowance import halves_add_up
 from gradproof.properties.by_integral import by_integral, can_integrate
 from gradproof.properties.by_twin import by_twin, has_twin
 from gradproof.properties.drowned import is_drowned
+from gradproof.properties.gridded import behind_grid
 from gradproof.properties.in_noise import in_noise
 from gradproof.properties.on_waves import is_on_waves
 from gradproof.properties.property import Pause
@@ -130,13 +131,16 @@ def _compared(investigation: Investigation, options: Options) -> Iterator[Findin
     except BudgetExhausted:
         yield from (*seen, *held)
         raise
+    chosen = options.step is None and options.precision is None
     if options.step is None and not investigation.has_waves and _are_on_waves(investigation, held):
         investigation.has_waves = True
         yield from seen
         yield from _asked(investigation, options)
-    elif options.step is None and options.precision is None and is_swallowed(investigation, held):
+    elif chosen and is_swallowed(investigation, held):
         yield from _asked(investigation, options)  # steps that stay on one grid point have seen nothing
-    elif options.step is None and options.precision is None and is_drowned(investigation, held):
+    elif chosen and (behind := behind_grid(investigation, options, _asked, held)) is not None:
+        yield from behind  # steps between two lines of a grid have seen another slope
+    elif chosen and is_drowned(investigation, held):
         yield from _asked(investigation, options)  # round-off of larger numbers than the outputs explains all
     else:
         yield from (*seen, *held)
