@@ -83,7 +83,10 @@ class _Along:
             * DOUBLE
             * self._investigation.problem.outputs.typical(self._investigation.problem.value)[self._output.slice]
         )
-        rung = long - math.ceil(math.log2(_MOVED * float(np.median(noise[moving] / slope[moving]))))
+        blurred = _MOVED * float(np.median(noise[moving] / slope[moving]))
+        if blurred == 0.0:  # of numbers so small that round-off of them is none
+            return None
+        rung = long - math.ceil(math.log2(blurred))
         first = self._changes(2.0**-rung) if rung > long else None
         if first is None or float((first[moving] == 0).mean()) < NOISY_SHARE:
             return None

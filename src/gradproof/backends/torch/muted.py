@@ -9,8 +9,8 @@ from typing import Any
 
 
 class _Muted:
-    """Other filters meanwhile. That is all `warnings.catch_warnings` does, too, but for one thing: it has every module
-    forget which warnings it has shown, and the user sees those again. It also takes 1 % of a small check."""
+    """Other filters meanwhile, where `warnings.catch_warnings` has every module forget which warnings it has shown, so
+    that the user sees those again. It keeps `warnings.showwarning` too, which nobody replaces in a backward."""
 
     def __enter__(self) -> None:
         self._filters: Any = warnings.filters
