@@ -25,6 +25,8 @@ _BEHIND, _LIKE, _SAME = (4, 7, 10, 13, 2), 0.3, 0.1
 _FINEST, _COARSEST, _CROSSES = 30, 3, 0.25
 # Lines on a walk, by how far they seem to be apart, and its cells; jumps that are seen at least, and how alike.
 _LINES, _CELLS, _FEWEST, _ALIKE = 4.5, 128, 3, 0.5
+# The part of the way between two slopes, from one line to the next, that a jump makes up for at least.
+_MAKES_UP = 0.5
 
 
 def grid_width(stencil: Stencil, row: int, column: int, *, measured: float, claimed: float) -> float | None:
@@ -33,7 +35,11 @@ def grid_width(stencil: Stencil, row: int, column: int, *, measured: float, clai
     `measured` is its slope between two lines, and `claimed` must be that behind the grid, more or less.
     """
     entry, apart = _Entry(stencil, row, column, measured), claimed - measured
-    if abs(entry.slope(_BEHIND[0])) <= _SAME * abs(apart):  # nearly always
+    first = entry.slope(_BEHIND[0])
+    if abs(first) <= _SAME * abs(apart):  # nearly always
+        return None
+    straight = (4.0 * entry.slope(_BEHIND[0] + 1) - first) / 3.0
+    if abs(straight) <= _SAME * abs(apart):  # it was the bend of a smooth function
         return None
     if not any(abs(entry.slope(rung) - apart) <= _LIKE * abs(apart) for rung in _BEHIND):
         return None
@@ -41,8 +47,12 @@ def grid_width(stencil: Stencil, row: int, column: int, *, measured: float, clai
     for rung in range(_FINEST, _COARSEST - 1, -1):
         between = entry.distance(rung, apart)
         if between >= _CROSSES * entry.step(rung):
+            if before > CLEAR * between:  # it bends
+                return None
             walk = between * np.linspace(-_LINES / 2.0, _LINES / 2.0, _CELLS + 1)
-            return None if before > CLEAR * between else _width(entry.beyond(walk))  # it bends
+            width = _width(entry.beyond(walk))
+            # jumps that are less than what the two slopes differ by from line to line are round-off of the walk
+            return None if width is None or width < _MAKES_UP * between * abs(apart) else width
         before = between
     return None
 
