@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from gradproof.core.flags import every
-from gradproof.core.norm import parts
+from gradproof.core.norm import highest, lowest, parts
 from gradproof.core.precision import DERIVATIVE_ROUND_OFF, NARROW, largest_number, reordered
 from gradproof.core.problem import Problem
 from gradproof.core.types import Flags, Matrix, Vector
@@ -68,12 +68,11 @@ def is_sum(total: Vector, expected: Vector, largest: float, problem: Problem, sl
 def adds_up(total: Vector, first: Vector, second: Vector, factor: float, problem: Problem) -> bool:
     """Whether `total` is `close` to the first and the second divided by a factor, without an array for these."""
     allowed = reordered(problem.coarsest_eps) * largest_of(total)
-    with np.errstate(over="ignore", invalid="ignore"):  # infinities may be the same
-        for part in parts(len(total)):
-            expected = second[part] / factor
-            expected += first[part]
-            if not _is_near(total[part], expected, allowed):
-                return False
+    for part in parts(len(total)):
+        expected = second[part] / factor
+        expected += first[part]
+        if not _is_near(total[part], expected, allowed):  # infinities may be the same
+            return False
     return True
 
 
@@ -82,7 +81,10 @@ def largest_of(values: Matrix) -> float:
     if not values.size:
         return 0.0
     whole = values.reshape(-1) if values.flags.c_contiguous else values
-    largest = [max(float(whole[part].max()), -float(whole[part].min())) for part in parts(len(whole))]
+    if whole.ndim == 1:
+        largest = [max(highest(whole[part]), -lowest(whole[part])) for part in parts(len(whole))]
+    else:
+        largest = [max(float(whole[part].max()), -float(whole[part].min())) for part in parts(len(whole))]
     if math.isfinite(sum(largest)):
         return max(largest)
     return float(np.max(np.abs(values), initial=0.0, where=np.isfinite(values)))
@@ -90,7 +92,7 @@ def largest_of(values: Matrix) -> float:
 
 def smallest_of(values: Vector) -> float:
     """The size of the smallest value; infinite if there is none."""
-    return min([float(np.abs(values[part]).min(initial=math.inf)) for part in parts(len(values))], default=math.inf)
+    return min([lowest(np.abs(values[part])) for part in parts(len(values))], default=math.inf)
 
 
 def _within(first: Vector, second: Vector, relative: float, slack: Slack) -> bool:

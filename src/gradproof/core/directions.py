@@ -62,9 +62,8 @@ def _quantise(whole: Vector, point: Vector, quantum: Vector | float, rounded: Ve
     shift *= quantum * (2.0 * 1.5 * 2.0**52)
     np.add(whole, shift, out=rounded)
     rounded -= shift
-    with np.errstate(over="ignore", invalid="ignore"):
-        if every(rounded) and math.isfinite(np.add.reduce(rounded)):
-            return  # nearly always
+    if every(rounded) and math.isfinite(np.vdot(rounded, rounded)):
+        return  # nearly always
     lost = ~np.isfinite(rounded) | (rounded == 0)
     rounded[lost] = whole[lost]
 

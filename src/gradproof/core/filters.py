@@ -5,13 +5,10 @@ from __future__ import annotations
 import itertools
 import sys
 import warnings
-from collections.abc import Generator
-from contextlib import contextmanager
 from typing import Any, cast
 
 
-@contextmanager
-def kept_filters() -> Generator[None]:
+class kept_filters:  # noqa: N801 (used as a function, in a with statement)
     """Drop the filters that a library adds for warnings of its own as it is loaded meanwhile, as SymPy does for torch.
 
     >>> before = list(warnings.filters)
@@ -20,13 +17,14 @@ def kept_filters() -> Generator[None]:
     >>> list(warnings.filters) == before
     True
     """
-    before, loaded = list(warnings.filters), len(sys.modules)
-    try:
-        yield
-    finally:
-        filters = cast("list[Any]", warnings.filters)
-        if filters != before:
-            _drop(filters, before, new=set(itertools.islice(sys.modules, loaded, None)))
+
+    def __enter__(self) -> None:
+        self._before, self._loaded = list(warnings.filters), len(sys.modules)
+
+    def __exit__(self, *_: object) -> None:
+        if len(sys.modules) > self._loaded:
+            new = set(itertools.islice(sys.modules, self._loaded, None))
+            _drop(cast("list[Any]", warnings.filters), self._before, new)
 
 
 def _drop(filters: list[Any], before: list[Any], new: set[str]) -> None:

@@ -18,7 +18,7 @@ from gradproof.core.draws import basis
 from gradproof.core.flags import some
 from gradproof.core.investigation import Investigation
 from gradproof.core.ladder import rungs
-from gradproof.core.norm import norm, parts
+from gradproof.core.norm import highest, norm, parts
 from gradproof.core.options import Options
 from gradproof.core.precision import CONFIDENCE, DERIVATIVE_ROUND_OFF, DOUBLE, UNSEEN_SHARE
 from gradproof.core.probe import Probe, probe
@@ -214,7 +214,7 @@ class Ledger:
             rtol, low = self.tolerances.least_rtol, self.tolerances.has_low_rows
             for part in parts(len(wanted)):
                 here = np.abs(survey.value[part], out=wanted[part])
-                if not math.isfinite(float(here.max())):
+                if not math.isfinite(highest(here)):
                     here[~np.isfinite(here)] = 0.0
                 here *= relative * (rtol + self.tolerances.row_rtol[part] if low else rtol)
                 here += step * self.tolerances.least_atol

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gradproof.core.flags import every
-from gradproof.core.norm import norm, norm_of_products, parts, products
+from gradproof.core.norm import lowest, norm, norm_of_products, parts, products
 from gradproof.core.precision import CONFIDENCE, INNER_PRODUCT_ROUND_OFF
 from gradproof.core.space import Space
 from gradproof.core.survey import Survey
@@ -86,7 +86,7 @@ def aim(survey: Survey, *, only: Flags | None = None, bent: bool = False, wanted
             np.maximum(here, enough * wanted[part], out=here)
         if unseen:
             here[~seen[part]] = np.inf
-        smallest = min(smallest, float(here.min(initial=math.inf)))
+        smallest = min(smallest, lowest(here))
     if not math.isfinite(smallest):
         return np.zeros(size)
     for part in parts(size):

@@ -104,17 +104,15 @@ class Problem:
     capabilities: Mapping[type, Any] = field(default_factory=dict[type, Any])
     modes: tuple[Mode, ...] = field(init=False)
     """The modes that there is a derivative for."""
+    coarsest_eps: float = field(init=False)
+    """The widest spacing of numbers among inputs and outputs: what the derivative under test is computed in."""
 
     def __post_init__(self) -> None:
         if self.vjp is None and self.jvp is None:
             raise ValueError("a Problem needs a derivative to test: give it vjp or jvp, or both")
         modes = _BOTH if self.vjp and self.jvp else _BOTH[:1] if self.vjp else _BOTH[1:]
         object.__setattr__(self, "modes", modes)
-
-    @property
-    def coarsest_eps(self) -> float:
-        """The widest spacing of numbers among inputs and outputs: what the derivative under test is computed in."""
-        return max(self.inputs.coarsest_eps, self.outputs.coarsest_eps)
+        object.__setattr__(self, "coarsest_eps", max(self.inputs.coarsest_eps, self.outputs.coarsest_eps))
 
     def capability(self, kind: type[C]) -> C | None:
         """What the backend offers of a kind; None: nothing."""

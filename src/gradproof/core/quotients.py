@@ -14,7 +14,7 @@ from gradproof.core.capabilities import Walk
 from gradproof.core.flags import some
 from gradproof.core.investigation import Investigation
 from gradproof.core.ladder import rungs, stepped
-from gradproof.core.norm import PART, parts
+from gradproof.core.norm import PART, lowest, parts
 from gradproof.core.precision import BEND, DOUBLE, EVALUATION_ROUND_OFF, HALF_OR_LESS, OWN_SIZE, SHORTEST, least_spacing
 from gradproof.core.problem import OutputChangedError, Problem
 from gradproof.core.space import Block, alike
@@ -68,7 +68,7 @@ class Quotients:
             self.noise *= self.still
         if problem.noise is None:  # no number is sharper than the smallest ones are apart, but for zeros
             least = EVALUATION_ROUND_OFF * least_spacing(outputs.finest_eps if low else DOUBLE)
-            if self.noise.min(initial=least) < least:
+            if len(self.noise) and lowest(self.noise) < least:
                 np.maximum(self.noise, least, out=self.noise, where=low or self.size > 0)
         self.refusal: Exception | None = None
         self._visited = investigation.once(Visited)

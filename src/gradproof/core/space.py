@@ -66,17 +66,15 @@ class Block:
     elements: Elements | None = field(default=None, repr=False, compare=False)
     holder: str = ""
     """Who holds it, where that is not this process alone: "rank 2"."""
+    size: int = field(init=False, repr=False, compare=False)
     stop: int = field(init=False, compare=False)
     slice: slice = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         count = math.prod(self.shape) if self.elements is None else len(self.elements.flat)
-        object.__setattr__(self, "stop", self.start + count * self.parts)
+        object.__setattr__(self, "size", count * self.parts)
+        object.__setattr__(self, "stop", self.start + self.size)
         object.__setattr__(self, "slice", slice(self.start, self.stop))
-
-    @property
-    def size(self) -> int:
-        return self.stop - self.start
 
     @property
     def key(self) -> int | str:

@@ -81,9 +81,9 @@ class Survey:
 
     def __post_init__(self) -> None:
         self.length = norm(self.direction)
-        self._blur = alike(self.stencil.problem.outputs.size, 1.0)
-        self.hides = alike(self.stencil.problem.outputs.size, np.inf)
-        self.aside, self.verified = (np.zeros(self.stencil.problem.outputs.size, dtype=np.bool_) for _ in range(2))
+        size = self.stencil.problem.outputs.size
+        self._blur, self.hides = alike(size, 1.0), alike(size, np.inf)
+        self.aside, self.verified = np.zeros((2, size), dtype=np.bool_)
 
     @property
     def ladder(self) -> list[tuple[int, Vector]]:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from gradproof.core.ladder import Tolerance, rungs
-from gradproof.core.norm import norm
+from gradproof.core.norm import lowest, norm
 from gradproof.core.options import Options
 from gradproof.core.precision import (
     BOUNDED,
@@ -89,7 +89,7 @@ class Tolerances:
     @functools.cached_property
     def least_rtol(self) -> float:
         """The smallest relative tolerance of any input."""
-        return float(self.rtol.min())
+        return lowest(self.rtol)
 
     @functools.cached_property
     def row_rtol(self) -> Vector:

@@ -24,7 +24,7 @@ class Generators:
     def drawn_from(self) -> Iterator[Callable[[], None]]:
         """How to rewind each generator whose state is another one by now."""
         yield from self._host.drawn_from()
-        if self._devices or torch.default_generator.get_state().numpy().tobytes() != self._torch.numpy().tobytes():
+        if self._devices or not torch.equal(torch.default_generator.get_state(), self._torch):
             yield self._rewind_torch
 
     def _rewind_torch(self) -> None:
