@@ -31,7 +31,7 @@ from gradproof.core.capabilities import Twin
 from gradproof.core.investigation import Investigation
 from gradproof.core.jumps import jumps
 from gradproof.core.nearby import is_straight
-from gradproof.core.norm import norm, parts
+from gradproof.core.norm import PART, norm, parts
 from gradproof.core.precision import (
     BY_DESIGN,
     CLEAR,
@@ -138,21 +138,22 @@ def measured(investigation: Investigation) -> Problem | None:
     exponents = _rungs(_evaluated_in(problem))
     if not exponents or not problem.inputs.size or not problem.outputs.size:
         return None
-    if _Ladder(investigation, 0).is_smooth(exponents):
+    along = _Ladder(investigation, 0)
+    if along.is_smooth(exponents):
         return None
     several = [block.slice for block in problem.inputs.blocks if block.size][: _EACH + 1]
     # what is smooth along some inputs hides that others are moved from step to step of a staircase
     alone = several if 1 < len(several) <= _EACH and _evaluated_in(problem) <= DOUBLE else []
-    found = _measured_along(investigation, exponents, slice(None))
+    found = _measured_along(along, exponents)
     for moved in alone:
-        if found is None and not _Ladder(investigation, 0, moved).is_smooth(exponents):
-            found = _measured_along(investigation, exponents, moved)
+        if found is None and not (along := _Ladder(investigation, 0, moved)).is_smooth(exponents):
+            found = _measured_along(along, exponents)
     return found
 
 
-def _measured_along(investigation: Investigation, exponents: tuple[int, ...], moved: slice) -> Problem | None:
-    """The same, as some coordinates are moved, and no others."""
-    problem, here = investigation.problem, _Ladder(investigation, 0, moved)
+def _measured_along(here: _Ladder, exponents: tuple[int, ...]) -> Problem | None:
+    """The same, as the coordinates are moved that a first ladder moves, and no others."""
+    investigation, problem, moved = here.investigation, here.problem, here.moved
     noise, on_jump = here.noise(exponents)
     if on_jump.all():
         return None  # of the point itself, whatever the direction
@@ -278,7 +279,21 @@ def _own_spacing(problem: Problem) -> Vector:
 
 
 class _Ladder(Along):
-    """Steps of several sizes along a random direction."""
+    """Steps of several sizes along a random direction; of few outputs, values that were asked for are kept."""
+
+    def __init__(self, investigation: Investigation, which: int, moved: slice = slice(None)) -> None:
+        super().__init__(investigation, which, moved)
+        self.investigation, self.moved = investigation, moved
+        self._known: dict[float, Vector] = {}
+
+    def _at(self, step: float) -> Vector:
+        """F at one step, a new array."""
+        if (known := self._known.get(step)) is not None:
+            return known.copy()
+        value = self.values([step])[0]
+        if len(value) <= PART:
+            self._known[step] = value.copy()
+        return value
 
     def noise(self, exponents: tuple[int, ...]) -> tuple[Vector, Flags]:
         """The noise of each output, zero where nothing stays; and whether the point lies on a jump of it."""
@@ -312,7 +327,7 @@ class _Ladder(Along):
         Nothing is as large as all of it in one piece, for which long outputs would need new memory.
         """
         sizes = np.array([2.0**-rung * _JITTER[rung % len(_JITTER)] for rung in exponents])
-        values = [self.values([step])[0] for step in (*sizes, *-sizes, 0.0)]
+        values = [self._at(step) for step in (*sizes.tolist(), *(-sizes).tolist(), 0.0)]
         slopes, left, jumps = values[: len(sizes)], values[len(sizes) : -2], values[-2:-1]
         for part in parts(len(values[0])):
             found = _rung_by_rung([row[part] for row in values], sizes)
