@@ -14,6 +14,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from gradproof.core.flags import every, some
 from gradproof.core.precision import DOUBLE
 from gradproof.core.space import Space
 from gradproof.core.stencil import Stencil
@@ -46,10 +47,10 @@ def confirmed(stencil: Stencil, tolerances: Tolerances, claimed: Matrix, rows: s
     if inputs.size < _WORTH or stencil.fixed or max(inputs.coarsest_eps, outputs.coarsest_eps) > DOUBLE:
         return None
     pattern = claimed != 0
-    if not tolerances.least_atol and pattern.any():
+    if not tolerances.least_atol and some(pattern):
         return None
     settled, bent = np.zeros(inputs.size, dtype=np.bool_), None
-    watched = not pattern.any(axis=1).all()
+    watched = not every(np.logical_or.reduce(pattern, axis=1))
     for run in inputs.chunks(inputs.size):
         claims = _claims(claimed[:, run], pattern[:, run], _by_block(inputs, run))
         if claims is not None:
@@ -87,7 +88,7 @@ def _by_block(inputs: Space, run: slice) -> list[slice]:
 
 def _is_one_group(pattern: Flags) -> bool:
     """Whether no row has two columns, as for a function of each element by itself."""
-    return bool(np.count_nonzero(pattern) <= len(pattern) and pattern.sum(axis=1).max(initial=0) <= 1)
+    return int(np.count_nonzero(pattern)) <= len(pattern) and not some(np.add.reduce(pattern, axis=1, dtype=np.intp) > 1)
 
 
 def colour(pattern: Flags) -> Indices | None:
@@ -177,7 +178,7 @@ class _OneGroup:
         return (self._claimed @ moved)[None, :]
 
     def least(self, groups: slice, sizes: Vector) -> Vector:
-        return sizes.min(keepdims=True)
+        return np.minimum.reduce(sizes, keepdims=True)
 
     def members(self, groups: slice, chosen: Flags) -> Flags:
         return chosen

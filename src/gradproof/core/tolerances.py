@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from gradproof.core.ladder import Tolerance, rungs
-from gradproof.core.norm import lowest, norm
+from gradproof.core.norm import highest, lowest, norm
 from gradproof.core.options import Options
 from gradproof.core.precision import (
     BOUNDED,
@@ -267,7 +267,7 @@ class Tolerances:
     def one_step_is_sharp(self) -> bool:
         """Whether round-off of one screening step is below every tolerance."""
         if self._sharp is None:
-            self._sharp = self._stencil.fixed or bool(self.noise.max() <= self.least_atol * self._stencil.step.min())
+            self._sharp = self._stencil.fixed or highest(self.noise) <= self.least_atol * lowest(self._stencil.step)
         return self._sharp
 
     def learn_numeric(self, numeric: Matrix, rows: Places, columns: Places) -> None:
