@@ -11,7 +11,6 @@ import numpy as np
 from gradproof.core.accusation import Accusation, Outcome
 from gradproof.core.afar import lost_slopes
 from gradproof.core.capabilities import Pattern, StandIn
-from gradproof.core.cost import BudgetExhausted
 from gradproof.core.entries import every_entry
 from gradproof.core.investigation import Investigation
 from gradproof.core.options import Options, Strategy
@@ -27,12 +26,10 @@ from gradproof.core.words import Words
 from gradproof.properties.allowance import halves_add_up
 from gradproof.properties.by_integral import by_integral, can_integrate
 from gradproof.properties.by_twin import by_twin, has_twin
-from gradproof.properties.drowned import is_drowned
-from gradproof.properties.gridded import behind_grid
 from gradproof.properties.in_noise import in_noise
-from gradproof.properties.on_waves import is_on_waves
-from gradproof.properties.property import Pause
-from gradproof.properties.swallowed import is_swallowed
+from gradproof.properties.property import Found, Pause
+from gradproof.properties.second_look import looked_twice
+from gradproof.properties.second_looks import AT_WHAT_IS_WRONG
 from gradproof.results.finding import Entry, Finding, Spots
 
 _HEADLINES = {
@@ -114,46 +111,12 @@ def _is_unexplained(finding: Finding) -> bool:
     return finding.status is Status.INCONCLUSIVE and unsettled and not finding.kind
 
 
-def _compared(investigation: Investigation, options: Options) -> Iterator[Finding | Seen | Pause]:
-    """The comparison; and once more where its steps were blind to what it calls wrong.
-
-    They are where there are waves shorter than all of them, or a grid wider than all that outputs move over them.
-    """
-    held, seen = list[Finding](), list[Seen]()
-    try:
-        for found in _asked(investigation, options):
-            if isinstance(found, Finding):
-                held.append(found)
-            elif isinstance(found, Seen):
-                seen.append(found)
-            else:
-                yield found
-    except BudgetExhausted:
-        yield from (*seen, *held)
-        raise
-    chosen = options.step is None and options.precision is None
-    if options.step is None and not investigation.has_waves and _are_on_waves(investigation, held):
-        investigation.has_waves = True
-        yield from seen
-        yield from _asked(investigation, options)
-    elif chosen and is_swallowed(investigation, held):
-        yield from _asked(investigation, options)  # steps that stay on one grid point have seen nothing
-    elif chosen and (behind := behind_grid(investigation, options, _asked, held)) is not None:
-        yield from behind  # steps between two lines of a grid have seen another slope
-    elif chosen and is_drowned(investigation, held):
-        yield from _asked(investigation, options)  # round-off of larger numbers than the outputs explains all
-    else:
-        yield from (*seen, *held)
+def _compared(investigation: Investigation, options: Options) -> Iterator[Found]:
+    """The comparison; and once more where its steps were blind to what it calls wrong."""
+    return looked_twice(investigation, options, _asked, AT_WHAT_IS_WRONG)
 
 
-def _are_on_waves(investigation: Investigation, findings: list[Finding]) -> bool:
-    try:
-        return is_on_waves(investigation, findings)
-    except BudgetExhausted:  # an accusation stands
-        return False
-
-
-def _asked(investigation: Investigation, options: Options) -> Iterator[Finding | Seen | Pause]:
+def _asked(investigation: Investigation, options: Options) -> Iterator[Found]:
     problem = investigation.problem
     if options.strategy is Strategy.PROBES and options.step is None and problem.inputs.size and problem.outputs.size:
         yield from _by_probes(investigation, options)
@@ -168,7 +131,7 @@ def _asked(investigation: Investigation, options: Options) -> Iterator[Finding |
         yield from (_doubt(options.modes[0], "unseen", doubt) for doubt in compared.unseen)
 
 
-def _by_probes(investigation: Investigation, options: Options) -> Iterator[Finding | Seen | Pause]:
+def _by_probes(investigation: Investigation, options: Options) -> Iterator[Found]:
     prober = Prober(investigation, options)
     for mode in options.modes:
         for found in prober.steps(mode):
