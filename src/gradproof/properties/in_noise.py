@@ -25,7 +25,7 @@ from gradproof.core.types import Vector
 from gradproof.properties.property import Compare, Found, Pause, at_once
 from gradproof.properties.second_look import looked_twice
 from gradproof.properties.second_looks import AT_WHAT_IS_BLURRED, AT_WHAT_IS_NOISY
-from gradproof.results.finding import Finding
+from gradproof.results.finding import MISMATCH, UNJUDGED, Finding
 
 _BETWEEN_STEPS = (
     "\n  The function is a staircase with steps of {eps:.2g}, relative to its values, as rounding inside makes: zero, "
@@ -137,7 +137,8 @@ def _between_steps(investigation: Investigation, found: Finding | Seen) -> Itera
         text, kind = _BETWEEN_STEPS.format(eps=output.eps), found.kind
         if _stands_still(investigation, found):
             kind = "staircase"
-        yield replace(found, status=Status.INCONCLUSIVE, kind=kind, headline=found.headline + text, hint=_SAY_WHICH)
+        headline = found.headline.replace(MISMATCH, UNJUDGED, 1) + text
+        yield replace(found, status=Status.INCONCLUSIVE, kind=kind, headline=headline, hint=_SAY_WHICH)
 
 
 def _stands_still(investigation: Investigation, found: Finding) -> bool:
