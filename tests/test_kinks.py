@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +13,8 @@ import torch
 from functions import custom
 
 from gradproof import Status, Verdict, check
+from gradproof.core.problem import Mode
+from gradproof.render.notebook import fragment
 from gradproof.torch import GradcheckError, NonDifferentiableWarning, gradcheck
 
 SPEEDS = pytest.mark.parametrize("fast_mode", [False, True], ids=["slow", "fast"])
@@ -323,3 +327,25 @@ def test_the_gradient_of_a_norm_at_zero_is_at_most_of_length_one(fast_mode: bool
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", NonDifferentiableWarning)
             assert gradcheck(norm, point(0, 0, 0, 0), fast_mode=fast_mode, raise_exception=False) is valid
+
+
+def test_what_is_valid_at_a_kink_is_not_off_by_so_many_times_what_is_allowed(tmp_path: Path) -> None:
+    valid = check(torch.relu, point(1.0, 0.0), strategy="entries")
+    (pair,) = valid.pairs
+    (finding,) = [each for each in valid.findings if each.mode is Mode.REVERSE]
+    assert (pair.status, pair.excess, finding.entries[0].excess) == (Status.KINK, None, None)
+    path = tmp_path / "report.html"
+    valid.to_html(path)
+    page = path.read_text(encoding="utf-8").partition("<script")[0].partition("Words on this page")[0]
+    for shown in (str(valid), fragment(valid), page):
+        assert not re.search(r"e\+0[1-9]", shown)
+    assert "× allowed" not in str(valid)
+    wrong = check(slope_at_zero(torch.abs, 2.0), point(1.0, 0.0), strategy="entries")
+    (pair,) = wrong.pairs
+    assert pair.status is Status.WRONG
+    assert (pair.excess or 0.0) > 1e3
+    assert "× allowed" in str(wrong)
+
+
+def test_the_only_entry_at_a_kink_is_told_without_a_difference() -> None:
+    assert "a valid subgradient" in str(check(torch.relu, point(0.0)))

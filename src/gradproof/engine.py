@@ -379,7 +379,7 @@ def _certified(rounds: Sequence[Round]) -> Certificate | None:
         return None
     known = [each for round_ in rounds if (each := round_.certificate) is not None]
     certificate = functools.reduce(operator.add, known)
-    found = [(round_.order, f) for round_ in rounds for f in round_.findings if f.entries and f.wrong == f.total]
+    found = [(round_.order, f) for round_ in rounds for f in round_.findings if f.entries and f.doubtful == f.total]
     bad = frozenset(About(f.entries[0].input.block, order) for order, f in found if f.status is not Status.KINK)
     return certificate.without(bad) if bad else certificate
 

@@ -255,8 +255,8 @@ def _are_few(doubts: Sequence[Finding], options: Options) -> bool:
     """Whether a search came to its end with so few wrong entries that no solver explains them: all others agree."""
     searched = all(doubt.located and doubt.entries for doubt in doubts)
     return searched and all(
-        sum(each.wrong for each in doubts) < options.worst
-        and doubt.wrong <= (1.0 - NOISY_SHARE) * doubt.entries[0].output.block.size
+        sum(each.doubtful for each in doubts) < options.worst
+        and doubt.doubtful <= (1.0 - NOISY_SHARE) * doubt.entries[0].output.block.size
         for doubt in doubts
     )
 
@@ -281,7 +281,7 @@ def _is_lone(investigation: Investigation, finding: Finding) -> bool:
 def _sticks_out(investigation: Investigation, finding: Finding) -> bool:
     """Whether a finding is of one wrong element, with others beside it that agree far more closely."""
     places = {(entry.output.block, entry.output.element, entry.input.element) for entry in finding.entries}
-    if finding.status is not Status.WRONG or finding.wrong > len(finding.entries) or len(places) != 1:
+    if finding.status is not Status.WRONG or finding.doubtful > len(finding.entries) or len(places) != 1:
         return False
     worst = finding.entries[0]
     assert finding.mode is not None, "an entry is of a mode"

@@ -31,6 +31,8 @@ SUM, CLOSE = 1e-6, 1e-5
 _SEEN = 30.0
 # Random cotangents that a cause must hold for.
 COTANGENTS = 3
+# Round-off of a difference quotient, in units of the noise of one value over the step: what two values differ by.
+_ROUND_OFF = 8.0
 # Numbers that can be squared and added up.
 _LARGEST = 1e150
 
@@ -73,7 +75,8 @@ class Evidence:
         self._truncation: Vector | None = None
         if investigation.screened is not None:
             screened, self.step = investigation.screened.values, investigation.screened.step
-            self._truncation = investigation.screened.truncation
+            truncation = investigation.screened.truncation
+            self._truncation = None if truncation is None else self._of_values(truncation[output.slice])
             for column in range(input_.start, input_.stop):
                 self._columns[column] = screened[output.slice, column], np.full(output.size, np.nan)
 
@@ -86,9 +89,22 @@ class Evidence:
 
     @functools.cached_property
     def cotangents(self) -> list[Vector]:
-        """Random cotangents of the output alone, by the numbers of its block."""
-        draws = [self.investigation.draw(self.output.size, 7 + k) for k in range(COTANGENTS)]
+        """Random cotangents of the output alone, by the numbers of its block; none of what has no value."""
+        draws = [self._of_values(self.investigation.draw(self.output.size, 7 + k)) for k in range(COTANGENTS)]
         return draws if self.output.size > 1 else draws[:1]
+
+    def _of_values(self, vector: Vector) -> Vector:
+        """Numbers for each output, with zero for those that are no finite number here: nothing is known of these."""
+        return np.where(self._has_value, vector, 0.0)
+
+    @functools.cached_property
+    def _has_value(self) -> Flags:
+        return np.isfinite(self.problem.value[self.output.slice])
+
+    @functools.cached_property
+    def noise(self) -> Vector:
+        """That of each output."""
+        return self._of_values(self.stencil.noise[self.output.slice])
 
     @functools.cached_property
     def direction(self) -> Vector:
@@ -127,13 +143,13 @@ class Evidence:
         if self.mode is Mode.REVERSE:
             return self.claimed(cotangent)[columns - self.input.start]
         units = (basis(slice(c, c + 1), self.input.stop)[0][self.input.slice] for c in columns.tolist())
-        return np.array([cotangent @ self.pushed(unit) for unit in units])
+        return np.array([cotangent @ self._of_values(self.pushed(unit)) for unit in units])
 
     def claimed_sum(self, cotangent: Vector, direction: Vector) -> float:
         """<v, J u> as it is claimed."""
         if self.mode is Mode.REVERSE:
             return float(self.claimed(cotangent) @ direction)
-        return float(cotangent @ self.pushed(direction))
+        return float(cotangent @ self._of_values(self.pushed(direction)))
 
     # the truth
 
@@ -163,23 +179,26 @@ class Evidence:
         return self._columns[column][0]
 
     def truth_at(self, cotangent: Vector, columns: Indices) -> Vector:
-        return np.array([cotangent @ self._columns[c][0] for c in columns.tolist()])
+        return np.array([cotangent @ self._of_values(self._columns[c][0]) for c in columns.tolist()])
 
     def curvature_at(self, cotangent: Vector, columns: Indices) -> Vector:
         """Second derivatives along some coordinates that were measured; NaN where the allowance does not suffice."""
-        unknown = [c for c in columns.tolist() if np.isnan(self._columns[c][1]).any()]
+        unknown = [c for c in columns.tolist() if np.isnan(self._columns[c][1][self._has_value]).any()]
         kept = {c: self._columns.pop(c) for c in unknown[: self.allowance.left // 2]}
         self.measure(np.array(list(kept), dtype=np.intp))
         self._columns = {**kept, **self._columns}
-        return np.array([cotangent @ self._columns[c][1] for c in columns.tolist()])
+        return np.array([cotangent @ self._of_values(self._columns[c][1]) for c in columns.tolist()])
+
+    def round_off(self, column: int) -> Vector:
+        """What each output may move by though it does not, for a step along a coordinate."""
+        return _ROUND_OFF * self.noise / self.step[column]
 
     def bar_at(self, cotangent: Vector, columns: Indices) -> Vector:
         """The round-off of the truth at some coordinates."""
-        noise = float(np.linalg.norm(cotangent * self.stencil.noise[self.output.slice]))
-        bar = 8.0 * noise / self.step[columns]
+        bar = _ROUND_OFF * float(np.linalg.norm(cotangent * self.noise)) / self.step[columns]
         if self._truncation is None:
             return bar
-        return bar + norm(cotangent * self._truncation[self.output.slice]) / self.stencil.scale[columns]
+        return bar + norm(cotangent * self._truncation) / self.stencil.scale[columns]
 
     def along(self, direction: Vector, point: Vector | None = None) -> tuple[Vector, Vector] | None:
         """J u along a direction of the input, with error bars; None where the allowance does not suffice.
@@ -187,12 +206,13 @@ class Evidence:
         With another `point` than the Problem's, the derivative there.
         """
         if point is None and self.is_small:
-            matrix = np.stack([self._columns[c][0] for c in range(self.input.start, self.input.stop)], axis=1)
+            columns = [self._of_values(self._columns[c][0]) for c in range(self.input.start, self.input.stop)]
+            matrix = np.stack(columns, axis=1)
             value = matrix @ direction
             scale = np.abs(direction) / self.step[self.input.slice]
-            noise = self.stencil.noise[self.output.slice] * float(np.linalg.norm(scale))
+            noise = self.noise * float(np.linalg.norm(scale))
             if self._truncation is not None:
-                noise = noise + self._truncation[self.output.slice]
+                noise = noise + self._truncation
             return value, noise + 1e-9 * (np.abs(matrix) @ np.abs(direction))
         key = direction.tobytes() + (b"" if point is None else point.tobytes())
         if key in self._along:
@@ -213,7 +233,7 @@ class Evidence:
             return None
         survey = Survey(self.stencil, direction)
         survey.climb(*rungs)
-        return survey.value[self.output.slice], survey.error[self.output.slice]
+        return self._of_values(survey.value[self.output.slice]), self._of_values(survey.error[self.output.slice])
 
     def _glance(self, direction: Vector) -> tuple[Vector, Vector] | None:
         key = b"glance" + direction.tobytes()
@@ -231,9 +251,9 @@ class Evidence:
         size = float(np.cbrt(self.stencil.eps.max()))
         rows = np.stack([point + size * direction, point - size * direction])
         above, below = self.stencil.attempt(rows)
-        value = (above - below)[self.output.slice] / (2.0 * size)
-        noise = self.stencil.noise[self.output.slice] / size
-        return value, noise + 1e-8 * np.abs(value)
+        with np.errstate(invalid="ignore"):
+            value = self._of_values((above - below)[self.output.slice] / (2.0 * size))
+        return value, self.noise / size + 1e-8 * np.abs(value)
 
     # how they are compared
 

@@ -50,16 +50,11 @@ def _is_claimed(evidence: Evidence) -> bool:
 def unmoved(evidence: Evidence, found: Samples) -> Iterator[Cause]:
     """The claim is not zero where the element moves nothing at all, and right elsewhere."""
     wrong = found.take(found.wrong)
-    still = [not (np.abs(evidence.column(c)) > _still(evidence, c)).any() for c in wrong.columns.tolist()]
+    still = [not (np.abs(evidence.column(c)) > evidence.round_off(c)).any() for c in wrong.columns.tolist()]
     if len(wrong) > 1 and all(still) and np.isfinite(wrong.claim).all():
         text = f"analytic is not 0 on all {len(wrong)} wrong elements that were sampled, which move no output"
         what = "the gradient" if evidence.mode is Mode.REVERSE else evidence.probe
         yield Cause(f"{text}: perhaps a mask is not applied to {what}, or it is written to other places", Scope.PART)
-
-
-def _still(evidence: Evidence, column: int) -> Vector:
-    """What an output may move by though it does not, for a step along a coordinate."""
-    return 8.0 * evidence.stencil.noise[evidence.output.slice] / evidence.step[column]
 
 
 def inverted(evidence: Evidence, found: Samples) -> Iterator[Cause]:

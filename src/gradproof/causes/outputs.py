@@ -28,18 +28,14 @@ _SAME = 1e-6
 def _moved(evidence: Evidence, column: int) -> Flags:
     """Which outputs an element moves, beyond what a step measures where nothing moves."""
     entries = np.abs(evidence.column(column))
-    moved: Flags = entries > np.maximum(_roundoff(evidence, column), _SAME * float(entries.max(initial=0.0)))
+    moved: Flags = entries > np.maximum(evidence.round_off(column), _SAME * float(entries.max(initial=0.0)))
     return moved
 
 
 def _unmoved(evidence: Evidence, column: int) -> Flags:
     """Which outputs an element does not move: what a step measures there is round-off. Small is not still."""
-    still: Flags = np.abs(evidence.column(column)) <= _roundoff(evidence, column)
+    still: Flags = np.abs(evidence.column(column)) <= evidence.round_off(column)
     return still
-
-
-def _roundoff(evidence: Evidence, column: int) -> Vector:
-    return 8.0 * evidence.stencil.noise[evidence.output.slice] / evidence.step[column]
 
 
 def _row(evidence: Evidence, output: int) -> Vector:

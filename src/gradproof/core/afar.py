@@ -18,6 +18,7 @@ from gradproof.core.along import values_along
 from gradproof.core.investigation import Investigation
 from gradproof.core.judge import Judge
 from gradproof.core.ladder import settle
+from gradproof.core.meanwhile import measured_in
 from gradproof.core.options import Options
 from gradproof.core.precision import BY_DESIGN, CLEAR
 from gradproof.core.problem import Mode
@@ -86,14 +87,10 @@ def lost_slopes(investigation: Investigation, options: Options, blocks: list[Blo
 
 def _judged(investigation: Investigation, options: Options, output: int, column: int) -> Judged:
     """One entry that is claimed to be zero, by a ladder of long steps."""
-    scale = investigation.scale
-    investigation.scale = _STRIDE * scale
-    try:
+    with measured_in(investigation, _STRIDE * investigation.scale):
         stencil = Stencil(investigation)
         judge = Judge(stencil, Tolerances(stencil, options))
         return judge.judge(Mode.REVERSE, Suspects.accused([(output, column, 0.0)]), located=True)
-    finally:
-        investigation.scale = scale
 
 
 def _is_wrong(judged: Judged) -> bool:

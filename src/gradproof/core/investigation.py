@@ -67,7 +67,7 @@ class Investigation:
         """The numerical Jacobian by one step for each input, once something in it was suspect."""
         self.gradients: Gradients | None = None
         """What the last plain vjp returned, where the backend can show it."""
-        self.has_waves = False  # whether waves were seen that are shorter than the steps of a ladder
+        self.has_waves = False  # see `expect_waves`
         self.first_question: tuple[Vector, Vector] | None = None
         """A question that was asked before all others, with weights that are about alike, and its answer."""
         self.tangents: Tangents | None = None
@@ -96,10 +96,16 @@ class Investigation:
             self._once[work] = work(self, *arguments)
         return self._once[work]
 
-    def take_as(self, problem: Problem, keep: tuple[Callable[..., Any], ...] = ()) -> None:
-        """Go on with the same Problem in another precision; what was asked `once` is asked again, but for `keep`."""
+    def take_as(self, problem: Problem, keep: tuple[Callable[..., Any], ...] = (), scale: Vector | None = None) -> None:
+        """Go on with the Problem in another precision, or steps in another scale; `once` forgets all but `keep`."""
         self.problem = problem
+        if scale is not None:
+            self.scale = scale
         self._once = {work: self._once[work] for work in keep if work in self._once}
+
+    def expect_waves(self) -> None:
+        """From now on, waves are known that are shorter than the steps of a ladder: see `core/special.py`."""
+        self.has_waves = True
 
     # the questions that properties share: one random one each way, and its answer
 
@@ -112,10 +118,6 @@ class Investigation:
         """The random cotangent that properties share."""
         self._cotangent = self.draw(self.problem.outputs.size) if self._cotangent is None else self._cotangent
         return self._cotangent
-
-    @cotangent.setter
-    def cotangent(self, cotangent: Vector) -> None:
-        self._cotangent, self._pullback = cotangent, None
 
     @property
     def tangent(self) -> Vector:
@@ -157,8 +159,12 @@ class Investigation:
 
     def share_cotangent(self, cotangent: Vector) -> Vector:
         """Replace the shared random cotangent by a better one; its answer."""
-        self.cotangent = cotangent
+        self._cotangent, self._pullback = cotangent, None
         return self.pullback
+
+    def propose_cotangent(self, cotangent: Vector) -> None:
+        """Share this one, unless the shared cotangent has its answer by now."""
+        self._cotangent = self._cotangent if self.is_pulled else cotangent
 
     def share_tangent(self, tangent: Vector) -> Vector:
         """Replace the shared random tangent by a better one; its answer."""
@@ -323,11 +329,8 @@ class Investigation:
         return (self._vjps if mode is Mode.REVERSE else self._jvps).flaw(self._ways(mode), round_off)
 
     def _ways(self, mode: Mode) -> Ways:
-        batching = self.asks(Batching)
-        if mode is Mode.REVERSE:
-            batched, count = batching.vjp, self.cost.pull
-        else:
-            batched, count = batching.jvp, self.cost.push
+        batching, reverse = self.asks(Batching), mode is Mode.REVERSE
+        batched, count = (batching.vjp, self.cost.pull) if reverse else (batching.jvp, self.cost.push)
 
         def counted(rows: Matrix) -> Matrix:
             if batched is None:
@@ -336,13 +339,8 @@ class Investigation:
             count(len(rows))
             return answers
 
-        def witness() -> tuple[Vector, Vector]:
-            return (self.cotangent, self.pullback) if mode is Mode.REVERSE else (self.tangent, self.pushforward)
-
-        def loop(rows: Matrix) -> Matrix:
-            return self._each(mode, rows)
-
-        return Ways(loop, counted, witness)
+        shared = (lambda: (self.cotangent, self.pullback)) if reverse else lambda: (self.tangent, self.pushforward)
+        return Ways(functools.partial(self._each, mode), counted, shared)
 
     def _each(self, mode: Mode, rows: Matrix) -> Matrix:
         """The derivative of each row, as rows. Many go to workers, if there are any."""

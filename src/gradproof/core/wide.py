@@ -68,8 +68,7 @@ def widened(investigation: Investigation) -> Investigation | None:
     if investigation.problem is investigation.made and made.problem.point is investigation.problem.point:
         wide.scale = investigation.scale
     question = rounded(investigation.problem.outputs, _question(investigation))
-    if not investigation.is_pulled:
-        investigation.cotangent = question
+    investigation.propose_cotangent(question)
     try:
         wide.first_question = question, wide.share_cotangent(question)
     except Exception:  # a backward for one precision only

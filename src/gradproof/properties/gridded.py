@@ -8,16 +8,16 @@ from dataclasses import replace
 
 import numpy as np
 
-from gradproof.core.cost import BudgetExhausted
 from gradproof.core.gridded import grid_width
 from gradproof.core.investigation import Investigation
+from gradproof.core.meanwhile import taken_as
 from gradproof.core.options import Options, Strategy
 from gradproof.core.precision import DOUBLE
 from gradproof.core.seen import Seen
 from gradproof.core.status import Status
 from gradproof.core.stencil import Stencil
 from gradproof.core.types import Vector
-from gradproof.properties.in_noise import with_longer_steps
+from gradproof.properties.longer_steps import with_longer_steps
 from gradproof.properties.property import Compare
 from gradproof.results.finding import Entry, Finding
 
@@ -34,18 +34,11 @@ def behind_grid(
 
     Of every entry, because a probe sees less in that noise than in its own.
     """
-    problem = investigation.problem
-    try:
-        noise = _noise(investigation, findings)
-        if noise is None:
-            return None
-        investigation.take_as(replace(problem, noise=noise))
+    noise = _noise(investigation, findings)
+    if noise is None:
+        return None
+    with taken_as(investigation, replace(investigation.problem, noise=noise)):
         return with_longer_steps(investigation, replace(options, strategy=Strategy.ENTRIES), compared)
-    except BudgetExhausted:
-        return None  # what was found stands
-    finally:
-        if investigation.problem is not problem:
-            investigation.take_as(problem)
 
 
 def _noise(investigation: Investigation, findings: Sequence[Finding]) -> Vector | None:

@@ -10,21 +10,22 @@ from dataclasses import replace
 import numpy as np
 
 from gradproof.core.afar import change_of
-from gradproof.core.cost import BudgetExhausted
 from gradproof.core.flags import some
 from gradproof.core.investigation import Investigation
 from gradproof.core.noise import is_made_of_steps, learn_noise
 from gradproof.core.norm import norm
-from gradproof.core.options import Options, Strategy
-from gradproof.core.precision import DOUBLE, EVALUATION_ROUND_OFF, HALF_OR_LESS, NOISY_STRIDE, USUAL_STEP
+from gradproof.core.options import Options
+from gradproof.core.precision import DOUBLE, USUAL_STEP
 from gradproof.core.problem import Mode
 from gradproof.core.seen import Note, Seen
 from gradproof.core.space import Block
 from gradproof.core.staircases import step_width
 from gradproof.core.status import Status
 from gradproof.core.types import Vector
-from gradproof.properties.property import Compare, Pause
-from gradproof.results.finding import Finding
+from gradproof.properties.property import Compare, Found, Pause, at_once
+from gradproof.properties.second_look import looked_twice
+from gradproof.properties.second_looks import AT_WHAT_IS_BLURRED, AT_WHAT_IS_NOISY
+from gradproof.results.finding import MISMATCH, UNJUDGED, Finding
 
 _BETWEEN_STEPS = (
     "\n  The function is a staircase with steps of {eps:.2g}, relative to its values, as rounding inside makes: zero, "
@@ -34,14 +35,6 @@ _STAIRCASE = "{output} is a staircase with steps of about {width:.2g} as {input}
 _AS_ZERO = _STAIRCASE + "zero, which is claimed everywhere, was taken for the derivative between them"
 _AS_SLOPE = _STAIRCASE + "what is claimed was compared with the slope behind them, and not with zero between them"
 _SAY_WHICH = 'say precision="float64" if the steps are meant; else a gradient is lost, as behind a detached cast'
-
-
-# How much longer steps are tried where round-off hides in double precision what is to be seen, in turn.
-_LONGER = (NOISY_STRIDE, 2.0**5)
-# Inputs up to which every entry is compared again by these.
-_FEW = 2**11
-# Round-off explains error bars up to this many times that of a step as long as the scale: of the second rung, fourfold.
-_BLURRED = 2.0**14
 
 Lost = Callable[[Investigation, Options, list[Block], Vector], Iterator[Finding]]
 """What long steps find of inputs of which zeros are claimed, by what outputs change as these move."""
@@ -57,7 +50,7 @@ def in_noise(
     """
     if investigation.problem is investigation.made or options.precision is not None:
         doubtful = False
-        for found in _or_by_longer_steps(investigation, options, compared):
+        for found in looked_twice(investigation, options, compared, AT_WHAT_IS_BLURRED):
             doubtful |= isinstance(found, Finding)
             yield from _unless_made_of_steps(investigation, options, found)
         if options.precision is not None or doubtful:
@@ -70,80 +63,15 @@ def in_noise(
             if options.step is None and investigation.problem.coarsest_eps <= DOUBLE:
                 yield from lost(investigation, options, zero, change)
             return
-    all_found = _in_noise(investigation, options, compared)
+    all_found = at_once(looked_twice(investigation, options, compared, AT_WHAT_IS_NOISY))
     for found in all_found:
         yield from _between_steps(investigation, found)
     if not any(isinstance(found, Finding) for found in all_found):
         yield from _slopes_behind_steps(investigation)
 
 
-def _or_by_longer_steps(
-    investigation: Investigation, options: Options, compared: Compare
-) -> Iterator[Finding | Seen | Pause]:
-    """The comparison; and where nothing but round-off of outputs hides what is to be seen, by longer steps.
-
-    What these see must agree with what is claimed, and is not what they step over: shorter ones were blurred by
-    round-off, and by nothing else.
-    """
-    held = list[Finding]()
-    try:
-        for found in compared(investigation, options):
-            if isinstance(found, Finding):
-                held.append(found)
-            else:
-                yield found
-    except BudgetExhausted:
-        yield from held
-        raise
-    settled = _settled_from_afar(investigation, options, compared, held)
-    yield from held if settled is None else settled
-
-
-def _settled_from_afar(
-    investigation: Investigation, options: Options, compared: Compare, held: list[Finding]
-) -> list[Finding | Seen] | None:
-    """What longer steps saw, if they leave no doubt where round-off alone has left these; None: they do.
-
-    They look at every entry: a probe would not see a lone one that is wrong among those that were not judged.
-    """
-    if not held or not _is_in_double(investigation, options) or investigation.problem.inputs.size > _FEW:
-        return None
-    if not all(_is_blurred(investigation, each) for each in held):
-        return None
-    by_entry = replace(options, strategy=Strategy.ENTRIES)
-    try:
-        for stride in _LONGER:
-            longer = with_longer_steps(investigation, by_entry, compared, stride)
-            if not any(isinstance(each, Finding) for each in longer):
-                return longer
-    except BudgetExhausted:  # what is in doubt stays so
-        pass
-    return None
-
-
-def _is_in_double(investigation: Investigation, options: Options) -> bool:
-    """Whether steps are chosen here, for a function that is computed in double precision as far as is known."""
-    known = options.step is None and options.precision is None
-    return known and investigation.problem.coarsest_eps <= DOUBLE and investigation.problem.noise is None
-
-
-def _is_blurred(investigation: Investigation, finding: Finding) -> bool:
-    """Whether all that is in doubt are entries with error bars that round-off of the outputs explains."""
-    problem = investigation.problem
-    noise = EVALUATION_ROUND_OFF * DOUBLE * problem.outputs.typical(problem.value)
-    return (
-        finding.status is Status.INCONCLUSIVE
-        and bool(finding.entries)
-        and all(
-            entry.sides is None
-            and entry.error <= _BLURRED * noise[entry.output.coordinate] / investigation.scale[entry.input.coordinate]
-            for entry in finding.entries
-        )
-    )
-
-
 def _unless_made_of_steps(
-    investigation: Investigation, options: Options, found: Finding | Seen | Pause
+    investigation: Investigation, options: Options, found: Found
 ) -> Iterator[Finding | Seen | Note | Pause]:
     """What was found; but nothing is wrong with zeros that are claimed of a function that is made of steps."""
     if options.precision is None and isinstance(found, Finding) and found.mode is not None and found.entries:
@@ -164,41 +92,6 @@ def _slopes_behind_steps(investigation: Investigation) -> Iterator[Note]:
             width = step_width(investigation, output, input_)
             if width is not None:
                 yield Note(_AS_SLOPE.format(output=output.label, width=width, input=input_.label))
-
-
-def _in_noise(investigation: Investigation, options: Options, compared: Compare) -> list[Finding | Seen]:
-    """The comparison of a function that was seen to be noisy.
-
-    Where half precision or less hides all that is to be seen, longer steps may settle it; what they do not, shorter
-    ones know better.
-    """
-    found = _all(compared(investigation, options))
-    status = {each.status for each in found if isinstance(each, Finding)}
-    if status == {Status.INCONCLUSIVE} and investigation.problem.outputs.coarsest_eps > HALF_OR_LESS:
-        longer = with_longer_steps(investigation, options, compared, NOISY_STRIDE)
-        if any(isinstance(each, Finding) for each in longer):
-            return found
-        return [*longer, *(each for each in found if isinstance(each, Seen))]  # an error must be seen by both
-    return found
-
-
-def with_longer_steps(
-    investigation: Investigation, options: Options, compared: Compare, stride: float = _LONGER[-1]
-) -> list[Finding | Seen]:
-    """What is found by steps that are so many times as long."""
-    problem, scale = investigation.problem, investigation.scale
-    low = problem.noise is not None or problem.coarsest_eps > DOUBLE
-    investigation.scale = stride * (
-        np.maximum(scale, problem.inputs.typical(problem.point, least=1.0)) if low else scale
-    )
-    try:
-        return _all(compared(investigation, options))
-    finally:
-        investigation.scale = scale
-
-
-def _all(found: Iterator[Finding | Seen | Pause]) -> list[Finding | Seen]:
-    return [each for each in found if not isinstance(each, Pause)]
 
 
 def _is_zero(investigation: Investigation, input_: Block) -> bool:
@@ -244,7 +137,8 @@ def _between_steps(investigation: Investigation, found: Finding | Seen) -> Itera
         text, kind = _BETWEEN_STEPS.format(eps=output.eps), found.kind
         if _stands_still(investigation, found):
             kind = "staircase"
-        yield replace(found, status=Status.INCONCLUSIVE, kind=kind, headline=found.headline + text, hint=_SAY_WHICH)
+        headline = found.headline.replace(MISMATCH, UNJUDGED, 1) + text
+        yield replace(found, status=Status.INCONCLUSIVE, kind=kind, headline=headline, hint=_SAY_WHICH)
 
 
 def _stands_still(investigation: Investigation, found: Finding) -> bool:

@@ -11,7 +11,6 @@ import numpy as np
 from gradproof.core.accusation import Accusation, Outcome
 from gradproof.core.afar import lost_slopes
 from gradproof.core.capabilities import Pattern, StandIn
-from gradproof.core.cost import BudgetExhausted
 from gradproof.core.entries import every_entry
 from gradproof.core.investigation import Investigation
 from gradproof.core.options import Options, Strategy
@@ -27,17 +26,19 @@ from gradproof.core.words import Words
 from gradproof.properties.allowance import halves_add_up
 from gradproof.properties.by_integral import by_integral, can_integrate
 from gradproof.properties.by_twin import by_twin, has_twin
-from gradproof.properties.drowned import is_drowned
-from gradproof.properties.gridded import behind_grid
 from gradproof.properties.in_noise import in_noise
-from gradproof.properties.on_waves import is_on_waves
-from gradproof.properties.property import Pause
-from gradproof.properties.swallowed import is_swallowed
-from gradproof.results.finding import Entry, Finding, Spots
+from gradproof.properties.property import Found, Pause
+from gradproof.properties.second_look import looked_twice
+from gradproof.properties.second_looks import AT_WHAT_IS_WRONG
+from gradproof.results.finding import MISMATCH, UNJUDGED, Entry, Finding, Spots
 
 _HEADLINES = {
-    Mode.REVERSE: "Jacobian mismatch for {output} with respect to {input}",
-    Mode.FORWARD: "Jacobian mismatch in forward mode for {output} with respect to {input}",
+    Mode.REVERSE: MISMATCH + " for {output} with respect to {input}",
+    Mode.FORWARD: MISMATCH + " in forward mode for {output} with respect to {input}",
+}
+_UNJUDGED_HEADLINES = {
+    Mode.REVERSE: UNJUDGED + " for {output} with respect to {input}",
+    Mode.FORWARD: UNJUDGED + " in forward mode for {output} with respect to {input}",
 }
 _KINK_HEADLINES = {
     Mode.REVERSE: "The function has no derivative here, for {output} with respect to {input}: a kink or a jump",
@@ -54,6 +55,7 @@ _UNSETTLED = (
     "noisy, over less than that)"
 )
 _VALUELESS = "cannot be judged (the output is no finite number here)"
+_NUMBERLESS = "are claimed to be no finite numbers (nor is the output here)"
 _STATUSES = tuple(Status)
 # Entries that are missing from a pattern, named at most.
 _NAMED = 4
@@ -114,46 +116,12 @@ def _is_unexplained(finding: Finding) -> bool:
     return finding.status is Status.INCONCLUSIVE and unsettled and not finding.kind
 
 
-def _compared(investigation: Investigation, options: Options) -> Iterator[Finding | Seen | Pause]:
-    """The comparison; and once more where its steps were blind to what it calls wrong.
-
-    They are where there are waves shorter than all of them, or a grid wider than all that outputs move over them.
-    """
-    held, seen = list[Finding](), list[Seen]()
-    try:
-        for found in _asked(investigation, options):
-            if isinstance(found, Finding):
-                held.append(found)
-            elif isinstance(found, Seen):
-                seen.append(found)
-            else:
-                yield found
-    except BudgetExhausted:
-        yield from (*seen, *held)
-        raise
-    chosen = options.step is None and options.precision is None
-    if options.step is None and not investigation.has_waves and _are_on_waves(investigation, held):
-        investigation.has_waves = True
-        yield from seen
-        yield from _asked(investigation, options)
-    elif chosen and is_swallowed(investigation, held):
-        yield from _asked(investigation, options)  # steps that stay on one grid point have seen nothing
-    elif chosen and (behind := behind_grid(investigation, options, _asked, held)) is not None:
-        yield from behind  # steps between two lines of a grid have seen another slope
-    elif chosen and is_drowned(investigation, held):
-        yield from _asked(investigation, options)  # round-off of larger numbers than the outputs explains all
-    else:
-        yield from (*seen, *held)
+def _compared(investigation: Investigation, options: Options) -> Iterator[Found]:
+    """The comparison; and once more where its steps were blind to what it calls wrong."""
+    return looked_twice(investigation, options, _asked, AT_WHAT_IS_WRONG)
 
 
-def _are_on_waves(investigation: Investigation, findings: list[Finding]) -> bool:
-    try:
-        return is_on_waves(investigation, findings)
-    except BudgetExhausted:  # an accusation stands
-        return False
-
-
-def _asked(investigation: Investigation, options: Options) -> Iterator[Finding | Seen | Pause]:
+def _asked(investigation: Investigation, options: Options) -> Iterator[Found]:
     problem = investigation.problem
     if options.strategy is Strategy.PROBES and options.step is None and problem.inputs.size and problem.outputs.size:
         yield from _by_probes(investigation, options)
@@ -168,7 +136,7 @@ def _asked(investigation: Investigation, options: Options) -> Iterator[Finding |
         yield from (_doubt(options.modes[0], "unseen", doubt) for doubt in compared.unseen)
 
 
-def _by_probes(investigation: Investigation, options: Options) -> Iterator[Finding | Seen | Pause]:
+def _by_probes(investigation: Investigation, options: Options) -> Iterator[Found]:
     prober = Prober(investigation, options)
     for mode in options.modes:
         for found in prober.steps(mode):
@@ -214,7 +182,7 @@ def _doubt(mode: Mode, kind: str, doubt: str) -> Finding:
         kind=kind,
         mode=mode,
         status=Status.INCONCLUSIVE,
-        headline=f"The Jacobian could not be judged in {mode}: {doubt}.",
+        headline=f"{UNJUDGED} in {mode}: {doubt}.",
     )
 
 
@@ -224,7 +192,7 @@ def _unlocated(mode: Mode, accusation: str, option: str) -> Finding:
         kind="unlocated",
         mode=mode,
         status=Status.WRONG,
-        headline=f"Jacobian mismatch in {mode}, place not settled: {accusation}; then the budget was used up.",
+        headline=f"{MISMATCH} in {mode}, place not settled: {accusation}; then the budget was used up.",
         hint=f"raise {option} to find the wrong entries",
     )
 
@@ -236,7 +204,7 @@ def _drowned(mode: Mode, accusation: str) -> Finding:
         kind="drowned",
         mode=mode,
         status=Status.INCONCLUSIVE,
-        headline=f"The Jacobian could not be judged in {mode}: {accusation}, and single entries drown in noise.",
+        headline=f"{UNJUDGED} in {mode}: {accusation}, and single entries drown in noise.",
     )
 
 
@@ -256,7 +224,10 @@ def _nonlinear(mode: Mode, words: Words) -> Finding:
 
 
 def describe(problem: Problem, options: Options, judged: Judged, name: str, headline: str) -> Iterator[Finding]:
-    """The findings of a judged, worst pair first."""
+    """The findings of a judged, worst pair first; `headline` is that of what is wrong.
+
+    Entries that cannot be judged beside wrong ones of their pair are only counted.
+    """
     suspects, status = judged.suspects, judged.status
     guilty = np.flatnonzero(status > Status.RIGHT.rank)
     guilty = guilty[np.lexsort((-suspects.excess[guilty], -status[guilty]))]
@@ -265,12 +236,20 @@ def describe(problem: Problem, options: Options, judged: Judged, name: str, head
     kinks = status[guilty] == Status.KINK.rank
     for kink, output, input_ in dict.fromkeys(zip(kinks.tolist(), output_of.tolist(), input_of.tolist(), strict=True)):
         group = guilty[(kinks == kink) & (output_of == output) & (input_of == input_)]
-        entries = tuple(_entry(problem, judged, int(k)) for k in group[: options.worst])
-        hint = "" if kink else _not_finite(problem, judged, group) or _not_in_pattern(problem, judged, group)
-        where, count = _where(problem.words, entries[0]), _elements(judged, entries[0], group)
-        finding = _finding(entries, judged, count, _KINK_HEADLINES[judged.mode] if kink else headline, where)
-        finding = replace(finding, property=name, hint=hint, spots=_spots(judged, entries[0], group, options))
+        alike = group[status[group] == status[group[0]]]
+        entries = tuple(_entry(problem, judged, int(k)) for k in alike[: options.worst])
+        hint = "" if kink else _not_finite(problem, judged, alike) or _not_in_pattern(problem, judged, alike)
+        counts = _elements(judged, entries[0], alike), _elements(judged, entries[0], group)
+        finding = _finding(problem.words, judged, entries, counts, _headline(entries[0].status, judged.mode, headline))
+        finding = replace(finding, property=name, hint=hint, spots=_spots(judged, entries[0], alike, options))
         yield _lone_kink(finding) if kink and _is_lone(problem) else finding
+
+
+def _headline(status: Status, mode: Mode, of_wrong: str) -> str:
+    """What is said of entries of a status."""
+    if status is Status.INCONCLUSIVE:
+        return _UNJUDGED_HEADLINES[mode]
+    return _KINK_HEADLINES[mode] if status is Status.KINK else of_wrong
 
 
 def _is_lone(problem: Problem) -> bool:
@@ -318,15 +297,21 @@ def _index(element: tuple[int, ...]) -> str:
     return str(element[0] if len(element) == 1 else list(element) if element else 0)
 
 
-def _finding(entries: tuple[Entry, ...], judged: Judged, wrong: int, headline: str, where: str) -> Finding:
-    worst = entries[0]
+def _finding(
+    words: Words, judged: Judged, entries: tuple[Entry, ...], counts: tuple[int, int], headline: str
+) -> Finding:
+    """`counts`: of entries of the worst one's status, and of all that are doubtful."""
+    worst, (wrong, doubtful) = entries[0], counts
     output, input_ = worst.output.block, worst.input.block
     total = (output.size // output.parts) * (input_.size // input_.parts)
     unsettled = worst.status is Status.INCONCLUSIVE and math.isinf(worst.error)
     valueless = worst.status is Status.INCONCLUSIVE and math.isnan(worst.error)
-    verb = _UNSETTLED if unsettled else _VALUELESS if valueless else _VERBS[worst.status]
+    numberless = worst.status is Status.WRONG and math.isnan(worst.numeric)
+    verb = _UNSETTLED if unsettled else _VALUELESS if valueless else _NUMBERLESS if numberless else _VERBS[worst.status]
     count = f"{'at least ' if judged.located else ''}{wrong} of {total} entries {verb}"
-    by = ", by difference / allowed" if worst.status is Status.WRONG else ""
+    count += f", and {doubtful - wrong} more cannot be judged" if doubtful > wrong else ""
+    where = _where(words, worst)
+    by = ", by difference / allowed" if worst.status is Status.WRONG and not numberless else ""
     return Finding(
         property="jacobian",
         mode=judged.mode,
@@ -334,6 +319,7 @@ def _finding(entries: tuple[Entry, ...], judged: Judged, wrong: int, headline: s
         headline=f"{headline.format(output=output.label, input=input_.label)},\n  {count}; the worst{where}{by}:",
         entries=entries,
         wrong=wrong,
+        unjudged=doubtful - wrong,
         total=total,
         located=judged.located,
         lone=judged.lone,

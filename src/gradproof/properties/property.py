@@ -21,8 +21,16 @@ Examine = Callable[[Investigation, Options], Iterable[Finding | Seen | Note | Pa
 """What does not hold, or could not be judged; what the comparison was able to see and how it was made; and where others
 may go first."""
 
-Compare = Callable[[Investigation, Options], Iterator[Finding | Seen | Pause]]
+Found = Finding | Seen | Pause
+"""What a comparison of a Jacobian gives."""
+
+Compare = Callable[[Investigation, Options], Iterator[Found]]
 """The ordinary comparison of a Jacobian, which ways around noise and low precision are given."""
+
+
+def at_once(found: Iterable[Found]) -> list[Finding | Seen]:
+    """All that is found where nobody goes first."""
+    return [each for each in found if not isinstance(each, Pause)]
 
 
 @dataclass(frozen=True, slots=True)

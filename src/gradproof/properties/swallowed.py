@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from gradproof.core.cost import BudgetExhausted
 from gradproof.core.investigation import Investigation
 from gradproof.core.ladder import rungs
+from gradproof.core.options import Options
 from gradproof.core.status import Status
-from gradproof.core.swallowed import on_its_grid
+from gradproof.core.swallowed import Grid, on_its_grid
+from gradproof.properties.property import Compare, Found
 from gradproof.results.finding import Entry, Finding
 
 # Entries that are looked at, each of another pair.
@@ -18,23 +19,24 @@ _TRIED = 4
 _SWALLOWED = 0.5
 
 
-def is_swallowed(investigation: Investigation, findings: Sequence[Finding]) -> bool:
-    """Whether outputs that stand still, though not by what is claimed, are on a grid; that is their noise then."""
+def in_grid_noise(
+    investigation: Investigation, options: Options, compared: Compare, findings: Sequence[Finding]
+) -> Iterable[Found] | None:
+    """What steps find that leave a grid point, with the width of the grid for noise; None: nothing is on a grid."""
+    grid = _grid(investigation, findings)
+    if grid is None:
+        return None
+    investigation.take_as(grid.problem, scale=grid.scale)
+    return compared(investigation, options)
+
+
+def _grid(investigation: Investigation, findings: Sequence[Finding]) -> Grid | None:
+    """Where outputs stand still, though not by what is claimed: the grid that they are on."""
     if investigation.problem.noise is not None:
-        return False
+        return None
     still = [next(filter(_Still(investigation), each.entries), None) for each in findings]
     places = [(entry.output.coordinate, entry.input.coordinate) for entry in still if entry is not None]
-    if not places:
-        return False
-    try:
-        found = on_its_grid(investigation, places[:_TRIED])
-    except BudgetExhausted:
-        return False  # what was found stands
-    if found is None:
-        return False
-    investigation.take_as(found.problem)
-    investigation.scale = found.scale
-    return True
+    return on_its_grid(investigation, places[:_TRIED]) if places else None
 
 
 class _Still:

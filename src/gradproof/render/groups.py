@@ -39,12 +39,11 @@ def groups_of(findings: Sequence[Finding]) -> tuple[Group, ...]:
 
 
 def excess_of(finding: Finding) -> float:
-    """How far its worst entry is off, in units of what is allowed; 0 of a finding without entries."""
+    """How far its worst entry is off, in units of what is allowed; 0 of one without entries, or at a kink."""
     if not finding.entries:
         return 0.0
-    worst = finding.entries[0]
-    ratio = worst.difference / worst.allowed if worst.allowed else math.inf
-    return math.inf if math.isnan(ratio) else ratio
+    excess = finding.entries[0].excess or 0.0
+    return math.inf if math.isnan(excess) else excess
 
 
 def _worst_first(findings: Iterable[Finding]) -> list[Finding]:

@@ -13,11 +13,11 @@ from gradproof.render.terms import TERMS
 from gradproof.render.text import (
     ONLY_ENTRIES,
     compared,
-    excess_in_words,
     noticed,
     number,
     number_or_nan,
     numeric_of,
+    off_by,
     printable,
     ratio_of,
 )
@@ -99,7 +99,7 @@ def environment() -> Environment:
     filters.update({"num": number, "value": number_or_nan, "numeric": numeric_of, "ratio": ratio_of})
     cast(dict[str, Any], environment.globals)["only_entries"] = ONLY_ENTRIES
     filters.update(
-        {"compared": compared, "noticed": noticed, "excess": excess_in_words, "excess_of": excess_text, "lines": _lines}
+        {"compared": compared, "noticed": noticed, "off_by": off_by, "excess_of": excess_text, "lines": _lines}
     )
     return environment
 

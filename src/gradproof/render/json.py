@@ -26,6 +26,7 @@ from gradproof.results.audit import AuditReport
 from gradproof.results.finding import Finding
 from gradproof.results.report import Report
 from gradproof.results.run import Checked, Crash, Run
+from gradproof.results.same import RecordedError, told_of
 
 REPORT = "gradproof.report/3"
 RUN = "gradproof.run/3"
@@ -33,26 +34,9 @@ _SPECIAL = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 # What a document says besides the fields of a dataclass: it follows from them.
 _DERIVED: dict[type, tuple[str, ...]] = {Report: ("verdict",), Finding: ("message",), AuditReport: ("verdict",)}
 # What documents of the same version may lack, because they were written before there was such a field.
-_LATER: dict[type, dict[str, Any]] = {Report: {"second": [[], []]}, Finding: {"order": 1}}
+_LATER: dict[type, dict[str, Any]] = {Report: {"second": [[], []]}, Finding: {"order": 1, "unjudged": 0}}
 
 NamedReports = Sequence[tuple[str, Report]]
-
-
-class RecordedError(Exception):
-    """An exception of user code that was read from a document: the name of its type, and its text."""
-
-    def __init__(self, kind: str, text: str) -> None:
-        super().__init__(kind, text)
-        self.kind, self.text = kind, text
-
-    def __str__(self) -> str:
-        return f"{self.kind}: {self.text}"
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, RecordedError) and self.args == other.args
-
-    def __hash__(self) -> int:
-        return hash(self.args)
 
 
 def dump_report(report: Report) -> str:
@@ -210,7 +194,7 @@ class Writer:
             case Block():
                 return self._blocks.setdefault(value, len(self._blocks))
             case Exception():
-                return {"kind": _kind(value), "text": value.text if isinstance(value, RecordedError) else str(value)}
+                return dict(zip(("kind", "text"), told_of(value), strict=True))
             case tuple():
                 return [self.write(item) for item in cast(Iterable[Any], value)]
             case _:
@@ -222,10 +206,6 @@ class Writer:
 
 def _element_numbers(block: Block) -> list[int] | None:
     return None if block.elements is None else block.elements.flat.tolist()
-
-
-def _kind(error: Exception) -> str:
-    return error.kind if isinstance(error, RecordedError) else type(error).__qualname__
 
 
 class Reader:

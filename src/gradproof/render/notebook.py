@@ -13,11 +13,11 @@ from gradproof.render.terms import TERMS
 from gradproof.render.text import (
     ONLY_ENTRIES,
     compared,
-    excess_in_words,
     noticed,
     number,
     number_or_nan,
     numeric_of,
+    off_by,
     printable,
     ratio_of,
 )
@@ -108,9 +108,7 @@ def _finding(finding: Finding) -> str:
             _safe(numeric_of(entry)),
             number_or_nan(entry.analytic),
             ratio_of(entry),
-            number(entry.difference),
-            number(entry.allowed),
-            excess_in_words(entry),
+            *off_by(entry),
         )
         for entry in finding.entries
     ]

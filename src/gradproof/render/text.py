@@ -84,15 +84,19 @@ def ratio_of(entry: Entry) -> str:
     return "" if math.isnan(entry.ratio) else number(entry.ratio, 4)
 
 
+def off_by(entry: Entry) -> tuple[str, str, str]:
+    """The difference, what is allowed, and the one in units of the other; none of them at a kink."""
+    if entry.excess is None:
+        return "", "", ""
+    return number(entry.difference), number(entry.allowed), number(entry.excess, 2)
+
+
 def compared(entry: Entry) -> str:
-    """The difference and what is allowed; of what is no number there is none."""
+    """The difference and what is allowed; of what is no number there is none, nor at a kink."""
+    if entry.excess is None:
+        return "a valid subgradient"
     allowed = f"allowed {number(entry.allowed)}"
     return allowed if math.isnan(entry.difference) else f"difference {number(entry.difference)}, {allowed}"
-
-
-def excess_in_words(entry: Entry) -> str:
-    """The difference in units of what is allowed."""
-    return number(entry.difference / entry.allowed if entry.allowed else math.inf, 2)
 
 
 def _foremost(finding: Finding) -> Iterator[Line]:
@@ -171,9 +175,7 @@ def _entry_row(entry: Entry) -> tuple[str, ...]:
         numeric_of(entry),
         number_or_nan(entry.analytic),
         ratio_of(entry),
-        number(entry.difference),
-        number(entry.allowed),
-        excess_in_words(entry),
+        *off_by(entry),
     )
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from gradproof.core.status import Status
 from gradproof.results.finding import Finding
 from gradproof.results.report import CheckFailedError, Report, Verdict
+from gradproof.results.same import Same
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
 _WORTH_NAMING = 0.01
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AuditedOperation:
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class AuditedOperation(Same):
     """One call of an operation, in the order of the calls, and what was found of it.
 
     `kind` says who wrote its derivative. `first` is the number of the first call with the same operation, shapes,
@@ -89,8 +90,8 @@ class NoticeKind(enum.Enum):
     SATURATED = "hands on a gradient of exactly zero"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Notice:
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Notice(Same):
     """Something named without being wrong: of an operation, by its number, or of a parameter, by its name."""
 
     kind: NoticeKind
@@ -112,8 +113,8 @@ class Phase(enum.Enum):
     GIVEN = "what was given"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Origin:
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Origin(Same):
     """The first operation whose finite inputs give a value that is none.
 
     `value` is what came out at `element` of the output, or of the gradient of the input that `target` names; `values`
@@ -139,8 +140,8 @@ class AuditFailedError(CheckFailedError):
         self.audit = audit
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AuditReport:
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class AuditReport(Same):
     """Verdict, operations in the order of their calls, and what was found of the model `subject`.
 
     `whole` is the report of the check of the whole model; None where a value was not finite, or the model raised.

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from gradproof.core.seen import Seen
 from gradproof.core.space import Block
+from gradproof.results.same import Same
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,8 +21,8 @@ class About:
         return self.input.label + (", second order" if self.order == 2 else "")
 
 
-@dataclass(frozen=True, slots=True)
-class Certificate:
+@dataclass(frozen=True, slots=True, eq=False)
+class Certificate(Same):
     """The smallest error of a single entry that would have been noticed, by input, and the probability of a miss.
 
     >>> x = Block(kind="input", index=0, name="x", shape=(3,), parts=1, start=0, eps=2.0**-52)

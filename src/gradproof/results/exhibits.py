@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gradproof.results.finding import Entry
+from gradproof.results.same import Same
 
 
-@dataclass(frozen=True, slots=True)
-class Rung:
+@dataclass(frozen=True, slots=True, eq=False)
+class Rung(Same):
     """What one step of the ladder says of a derivative."""
 
     step: float
@@ -16,8 +17,8 @@ class Rung:
     error: float
 
 
-@dataclass(frozen=True, slots=True)
-class Exhibit:
+@dataclass(frozen=True, slots=True, eq=False)
+class Exhibit(Same):
     """One entry: the output along its input coordinate (`positions`, `values`), and the ladder at the point."""
 
     entry: Entry

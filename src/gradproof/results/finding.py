@@ -9,11 +9,15 @@ from dataclasses import dataclass, field, replace
 from gradproof.core.problem import Mode
 from gradproof.core.space import Place
 from gradproof.core.status import Status
+from gradproof.results.same import Same
 from gradproof.results.spots import Spots
 
+MISMATCH, UNJUDGED = "Jacobian mismatch", "The Jacobian could not be judged"
+"""What headlines begin with: of entries that are wrong, and of those that cannot be judged."""
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Entry(Same):
     """One entry of the Jacobian, seen from both sides."""
 
     output: Place
@@ -35,6 +39,13 @@ class Entry:
         return self.tolerance + self.error
 
     @property
+    def excess(self) -> float | None:
+        """The difference in units of what is allowed; None at a kink, where the value lies between two sides."""
+        if self.status is Status.KINK:
+            return None
+        return self.difference / self.allowed if self.allowed else math.inf
+
+    @property
     def ratio(self) -> float:
         """analytic / numeric; NaN where there is none."""
         return self.analytic / self.numeric if self.numeric else math.nan
@@ -51,15 +62,16 @@ class Entry:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Finding(Same):
     """One thing that does not hold, or could not be judged, and where.
 
     `headline` says it in a sentence or two; `kind` tells findings of one property apart (the law that is broken, the
     aspect that differs). `input` and `output` are the numbers of arguments and outputs, or the name of a parameter;
     `input_element` and `output_element` the worst entry's place. `entries` lists the worst ones; `wrong` of `total`
     says how many there are, or how many a search came upon (`located`): then there may be more, unless the one entry
-    explains all that was seen (`lone`). `cause` is an exception of the user's code.
+    explains all that was seen (`lone`). `unjudged` more could not be judged, beside what is wrong. `cause` is an
+    exception of the user's code.
     """
 
     property: str
@@ -78,6 +90,7 @@ class Finding:
     hint: str = ""
     entries: tuple[Entry, ...] = ()
     wrong: int = 0
+    unjudged: int = 0
     total: int = 0
     located: bool = False
     lone: bool = False
@@ -88,6 +101,11 @@ class Finding:
     cause: Exception | None = None
 
     @builtins.property  # the field `property` hides it here
+    def doubtful(self) -> int:
+        """How many entries are wrong or could not be judged."""
+        return self.wrong + self.unjudged
+
+    @builtins.property
     def message(self) -> str:
         """The headline, and the worst entries below it."""
         return "\n".join([self.headline, *(f"    {entry}" for entry in self.entries)])

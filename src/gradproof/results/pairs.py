@@ -20,7 +20,8 @@ class Pair:
     """The Jacobian of one output with respect to one input.
 
     `status` is None where the comparison came to no conclusion. `difference` and `allowed` are those of the worst
-    entry, None where all agree. `smallest` is the certificate: the smallest error that would have been noticed.
+    entry, None where all agree, and at kinks. `smallest` is the certificate: the smallest error that would have been
+    noticed.
     """
 
     output: Block
@@ -131,5 +132,6 @@ def _pair(
     if not finding.entries:  # what accuses the pair as a whole
         return Pair(output, input_, finding.status, max(finding.wrong, 1), smallest=smallest, located=True)
     worst = finding.entries[0]
-    numbers = finding.wrong, worst.difference, worst.allowed, smallest
+    difference, allowed = (None, None) if worst.excess is None else (worst.difference, worst.allowed)
+    numbers = finding.wrong, difference, allowed, smallest
     return Pair(output, input_, finding.status, *numbers, located=finding.located)

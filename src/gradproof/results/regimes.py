@@ -8,6 +8,7 @@ from os import PathLike
 from typing import TYPE_CHECKING
 
 from gradproof.results.report import CheckFailedError, Report, Verdict
+from gradproof.results.same import Same
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -28,8 +29,8 @@ class Standing(enum.Enum):
         return self.name.replace("_", " ")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RegimeRow:
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class RegimeRow(Same):
     """One way of running the function, and the worst that was found in it.
 
     `variation` says in which variation of the way; `target` what was compared; `element` the place in it, where

@@ -15,6 +15,7 @@ from gradproof.results.certificate import Certificate
 from gradproof.results.exhibits import Exhibit
 from gradproof.results.finding import Finding
 from gradproof.results.pairs import Pair, badness, pair_up
+from gradproof.results.same import Same
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions
@@ -50,8 +51,8 @@ class CheckFailedError(AssertionError):
         self.report = report
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Report(Same):
     """Verdict, findings (worst first) and cost of one check of the function `subject`.
 
     `not_covered` lists what was not differentiated, and why; `notes` what a reader should know of how it was checked;

@@ -9,6 +9,7 @@ import numpy as np
 
 from gradproof.core.space import Block
 from gradproof.core.types import Indices, Vector
+from gradproof.results.same import Same
 
 # Cells along each side of a grid: as fine as a picture of it can be read.
 _SIDE = 64
@@ -67,8 +68,8 @@ def table_places(block: Block, coordinates: Indices) -> tuple[Indices, Indices]:
     return np.divmod(number, block.shape[-1])
 
 
-@dataclass(frozen=True, slots=True)
-class Spots:
+@dataclass(frozen=True, slots=True, eq=False)
+class Spots(Same):
     """Where the entries of a finding are: coordinates inside the output's and the input's block.
 
     `excess` is the difference in units of what was allowed. Where there are too many entries to keep, a spot stands for
