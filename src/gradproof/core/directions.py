@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from gradproof.core.draws import drawn_parts
 from gradproof.core.flags import every
 from gradproof.core.ladder import rungs
 from gradproof.core.norm import PART, parts
@@ -31,11 +32,11 @@ def exact(direction: Vector, point: Vector) -> Vector:
     return quantised(direction, point, DOUBLE)
 
 
-def stretched(drawn: Vector, scale: Vector, point: Vector) -> Vector:
-    """`exact` of the product of the first two, part by part."""
-    direction, room, quantum = np.empty(len(drawn)), np.empty(min(PART, len(drawn))), _quantum(DOUBLE)
-    for part in parts(len(drawn)):
-        whole = np.multiply(drawn[part], scale[part], out=room[: len(direction[part])])
+def stretched(seed: int, scale: Vector, point: Vector) -> Vector:
+    """`exact` of the product of a long random probe and a scale that is no less than any number of the point."""
+    direction, room, quantum = np.empty(len(scale)), np.empty(PART), _quantum(DOUBLE)
+    for part, drawn in drawn_parts(len(scale), seed):
+        whole = np.multiply(drawn, scale[part], out=room[: len(drawn)])
         _quantise(whole, point[part], quantum, direction[part])
     return direction
 

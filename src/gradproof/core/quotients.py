@@ -18,7 +18,7 @@ from gradproof.core.norm import PART, parts
 from gradproof.core.precision import BEND, DOUBLE, EVALUATION_ROUND_OFF, HALF_OR_LESS, OWN_SIZE, SHORTEST, least_spacing
 from gradproof.core.problem import OutputChangedError, Problem
 from gradproof.core.space import Block, alike
-from gradproof.core.stillness import is_in_question, stillness
+from gradproof.core.stillness import is_in_question, lengths, stillness
 from gradproof.core.types import ALL, Flags, Indices, Matrix, Vector
 from gradproof.core.visited import FEW, Visited
 
@@ -47,7 +47,8 @@ class Quotients:
         half = (problem.evaluates_in or problem.coarsest_eps) > HALF_OR_LESS
         if half or problem.noise is not None:  # smaller steps drown in round-off
             self.scale = np.maximum(self.scale, inputs.typical(problem.point, least=1.0))
-        self.size = outputs.typical(problem.value)
+        known = investigation.once(lengths)
+        self.size = outputs.typical(problem.value, lengths=known)
         """How large each output is, or those beside it are."""
         self.only_eps = eps
         """The spacing of all numbers; None: they differ, and `eps` has that of each coordinate."""
@@ -68,10 +69,18 @@ class Quotients:
             self.noise *= self.still
         if problem.noise is None:  # no number is sharper than the smallest ones are apart, but for zeros
             least = EVALUATION_ROUND_OFF * least_spacing(outputs.finest_eps if low else DOUBLE)
-            if self.noise.min(initial=least) < least:
+            looks = len(self.noise) <= PART or self._may_be_below(least, known)
+            if looks and self.noise.min(initial=least) < least:
                 np.maximum(self.noise, least, out=self.noise, where=low or self.size > 0)
         self.refusal: Exception | None = None
         self._visited = investigation.once(Visited)
+
+    def _may_be_below(self, least: float, lengths: list[float]) -> bool:
+        """Whether some noise may be, as far as the lengths of the outputs tell; to look at all of it is a pass."""
+        if self.only_eps is None or self.still is not None:
+            return True
+        outputs, unit = self.problem.outputs, EVALUATION_ROUND_OFF * self.problem.round_off * self.only_eps
+        return not all(outputs.is_above(least / unit, lengths, k) for k in range(len(outputs.blocks)))
 
     def _is_sharp(self, error: float) -> bool:
         """Whether an error of this size is seen whatever outputs owe to larger ones beside them."""
@@ -202,9 +211,9 @@ class Quotients:
         found, above = list[tuple[Vector, Vector]](), list[Vector]()
 
         def take(value: Vector) -> None:
-            """With the other side at hand, the quotient is written over the copy of the one."""
+            """With the other side at hand, the quotient is written over the one."""
             if not above:
-                above.append(value.copy())
+                above.append(value if value.flags.writeable else value.copy())
                 return
             rung = rungs[len(found)]
             found.append(self._across(above.pop(), value, rung, bends=bending is None or rung in bending))
@@ -221,7 +230,7 @@ class Quotients:
         return float(self.attempt(self._shifted(direction, (step,)), outputs=picked)[0, 0])
 
     def _walk(self, direction: Vector, steps: tuple[float, ...], take: Callable[[Vector], None]) -> bool:
-        """Show F at steps along a direction to `take`, which keeps none of it; False where that is not to be had."""
+        """Show F at steps along a direction to `take`, which may keep what is writeable; False where it is not to be had."""
         walk = self.problem.capability(Walk)
         if walk is None or walk.evaluate != self.problem.evaluate:
             return False

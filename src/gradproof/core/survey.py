@@ -74,16 +74,21 @@ class Survey:
     verified: Flags = field(init=False)
     """Those of them whose rows were found to be right."""
 
-    length: float = field(init=False)
-    """That of the direction."""
+    _length: float | None = field(default=None, init=False)
     _blur: Vector = field(init=False)
     _typical: tuple[Vector, float] | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
-        self.length = norm(self.direction)
         self._blur = alike(self.stencil.problem.outputs.size, 1.0)
         self.hides = alike(self.stencil.problem.outputs.size, np.inf)
         self.aside, self.verified = (np.zeros(self.stencil.problem.outputs.size, dtype=np.bool_) for _ in range(2))
+
+    @property
+    def length(self) -> float:
+        """That of the direction, found when it is asked for first."""
+        if self._length is None:
+            self._length = norm(self.direction)
+        return self._length
 
     @property
     def ladder(self) -> list[tuple[int, Vector]]:
