@@ -37,7 +37,7 @@ def stretched(seed: int, scale: Vector, point: Vector) -> Vector:
     direction, room, quantum = np.empty(len(scale)), np.empty(PART), _quantum(DOUBLE)
     for part, drawn in drawn_parts(len(scale), seed):
         whole = np.multiply(drawn, scale[part], out=room[: len(drawn)])
-        _quantise(whole, point[part], quantum, direction[part])
+        _quantise(whole, point[part], quantum, direction[part], never_lost=True)
     return direction
 
 
@@ -53,8 +53,13 @@ def quantised(direction: Vector, point: Vector, eps: Vector | float) -> Vector:
     return steps
 
 
-def _quantise(whole: Vector, point: Vector, quantum: Vector | float, rounded: Vector) -> None:
-    """The same of one part, for the size of quanta relative to the coordinates; what is lost by it stays whole."""
+def _quantise(
+    whole: Vector, point: Vector, quantum: Vector | float, rounded: Vector, *, never_lost: bool = False
+) -> None:
+    """The same of one part, for the size of quanta relative to the coordinates; what is lost by it stays whole.
+
+    It is `never_lost` where each number is as long as a good part of its coordinate, which is many quanta.
+    """
     # what is added to 3/2 * 2**52 quanta is rounded to whole ones
     shift = np.abs(point)
     np.maximum(shift, np.abs(whole, out=rounded), out=shift)
@@ -64,7 +69,7 @@ def _quantise(whole: Vector, point: Vector, quantum: Vector | float, rounded: Ve
     np.add(whole, shift, out=rounded)
     rounded -= shift
     with np.errstate(over="ignore", invalid="ignore"):
-        if every(rounded) and math.isfinite(np.add.reduce(rounded)):
+        if (never_lost or every(rounded)) and math.isfinite(np.add.reduce(rounded)):
             return  # nearly always
     lost = ~np.isfinite(rounded) | (rounded == 0)
     rounded[lost] = whole[lost]

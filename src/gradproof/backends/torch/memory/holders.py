@@ -53,10 +53,10 @@ def _private_is_sole() -> IsSole:
         """No name is given to the tensor, and none to its storage before the references to that are counted."""
         own = count(tensors[0]), weakref.getweakrefcount(tensors[0]), _uses(tensors[0])
         beneath = count(tensors[0].untyped_storage())
-        storage = tensors[0].untyped_storage()
+        storage: Any = tensors[0].untyped_storage()
         return *own, beneath, holders_of(storage._cdata), storage.resizable(), storage.is_shared()
 
-    alone = held([torch.zeros(2, dtype=torch.float64, device="cpu")])
+    alone = held([_new()])
     return lambda tensors: held(tensors) == alone
 
 
@@ -69,15 +69,17 @@ def _never(tensors: Sequence[torch.Tensor]) -> bool:
 
 
 def _counts(is_sole: IsSole) -> bool:
-    """One tensor is nobody else's; others are held by a name, a view, an array, a graph, or lie in an array's memory."""
-    size = {"dtype": torch.float64, "device": "cpu"}
-    held = torch.zeros(2, **size)
-    viewed, shown = [torch.zeros(2, **size)], [torch.zeros(2, **size)]
-    view, array, storage = viewed[0].detach(), shown[0].numpy(), [torch.zeros(2, **size)]
-    kept, x = storage[0].untyped_storage(), torch.ones(2, requires_grad=True, **size)
-    saved = [x.exp()]
+    """One tensor is nobody else's. Others have a name, a view, an array, a graph, or lie in an array's memory."""
+    held, viewed, shown, storage = _new(), [_new()], [_new()], [_new()]
+    view, array, kept = viewed[0].detach(), shown[0].numpy(), storage[0].untyped_storage()
+    saved = [_new().requires_grad_().exp()]
     lent = [torch.from_numpy(array.copy())]
     others = ([held], viewed, shown, storage, saved, lent)
     told = [is_sole(each) for each in others]
     del view, array, kept
-    return is_sole([torch.zeros(2, **size)]) and not any(told)
+    return is_sole([_new()]) and not any(told)
+
+
+def _new() -> torch.Tensor:
+    """Whatever the user's default device and dtype."""
+    return torch.zeros(2, dtype=torch.float64, device="cpu")
