@@ -162,7 +162,9 @@ def test_its_bar_holds_that_of_the_ladder():
     quotients = 1.0 + draw.standard_normal((3, count)) * 10.0 ** draw.uniform(-14, -2, (3, count))
     floors = np.multiply.outer([1 / size for size in sizes], noise)[:, None, :]
     value, error = settle(quotients[:, None, :], floors, sizes, order=2)
-    survey = SimpleNamespace(ladder=[*zip(rungs, quotients, strict=True)], stencil=SimpleNamespace(noise=noise))
+    survey = SimpleNamespace(
+        ladder=[*zip(rungs, quotients, strict=True)], stencil=SimpleNamespace(noise=noise, least_noise=0.0)
+    )
     sides = [joint._numeric(survey, each) for each in np.eye(count)]  # of one output each
     first, bar = np.array([side.total for side in sides]), np.array([side.noise for side in sides])
     assert (np.abs(first - value[0]) + error[0] <= bar * (1 + 1e-9)).all()
@@ -172,7 +174,9 @@ def test_its_bar_of_two_rungs_is_that_of_the_survey():
     draw, rungs, count = np.random.default_rng(0), (14, 17), 500
     noise = 10.0 ** draw.uniform(-18, -10, count)
     quotients = 1.0 + draw.standard_normal((2, count)) * 10.0 ** draw.uniform(-14, -2, (2, count))
-    survey = SimpleNamespace(ladder=[*zip(rungs, quotients, strict=True)], stencil=SimpleNamespace(noise=noise))
+    survey = SimpleNamespace(
+        ladder=[*zip(rungs, quotients, strict=True)], stencil=SimpleNamespace(noise=noise, least_noise=0.0)
+    )
     sides = [joint._numeric(survey, each) for each in np.eye(count)]
     correction = (quotients[1] - quotients[0]) / 63.0
     np.testing.assert_allclose([side.total for side in sides], quotients[1] + correction, rtol=1e-15)
@@ -255,3 +259,30 @@ def test_a_rung_that_leaves_the_domain_does_not_cost_the_others_their_walk() -> 
     assert report.ok
     assert report.cost.evaluations <= 15
     assert np.array_equal(x.detach().numpy(), 0.9996 * signs)
+
+
+class Unmaterialized(torch.autograd.Function):
+    """2x of many numbers, whose backward is given None for what is left out; it must not multiply that."""
+
+    @staticmethod
+    def forward(ctx, x, careful):
+        ctx.set_materialize_grads(False)
+        ctx.careful = careful
+        return 2 * x
+
+    @staticmethod
+    def backward(ctx, cotangent):
+        if cotangent is None and ctx.careful:
+            return None, None
+        return 2 * cotangent, None
+
+
+@pytest.mark.parametrize("careful", [True, False])
+@pytest.mark.parametrize("size", [7, 2**15 + 3])
+def test_a_cotangent_that_is_left_out_of_many_numbers_is_not_there_at_all(careful, size):
+    x = torch.from_numpy(np.random.default_rng(0).standard_normal(size)).requires_grad_()
+    report = gradproof.check(lambda x: Unmaterialized.apply(x, careful), x, modes="reverse", properties=["undefined"])
+    assert report.ok is careful
+    if not careful:
+        assert report.findings[0].property == "undefined"
+        assert "raised TypeError" in report.findings[0].message

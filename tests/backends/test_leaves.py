@@ -101,3 +101,18 @@ def test_leaves_of_one_storage_are_known_to_share_it() -> None:
     assert move_together([leaf_of(x), leaf_of(x)])
     assert move_together([leaf_of(x), leaf_of(y), leaf_of(x[1:])])
     assert not move_together([])
+
+
+def test_a_long_leaf_steps_to_where_numpy_would_put_it() -> None:
+    draw = np.random.default_rng(0)
+    tensor = torch.from_numpy(draw.standard_normal(2**15 + 5)).requires_grad_()
+    leaf, before = leaf_of(tensor), tensor.detach().numpy().copy()
+    direction = np.ldexp(np.rint(draw.standard_normal(len(before)) * 2.0**10), -10)  # so short that steps are exact
+    direction[::3] = 0.0
+    version = tensor._version
+    for step in (2.0**-8, -(2.0**-14)):
+        leaf.step(direction, step)
+        np.testing.assert_array_equal(tensor.detach().numpy(), before + step * direction)
+    leaf.restore()
+    np.testing.assert_array_equal(tensor.detach().numpy(), before)
+    assert tensor._version == version

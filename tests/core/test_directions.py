@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from array_problem import DOUBLE, SINGLE, Part, investigation
 
-from gradproof.core.directions import is_long
+from gradproof.core.directions import exact, is_long, stretched
+from gradproof.core.draws import random_probe
 from gradproof.core.investigation import Investigation
 from gradproof.core.ladder import rungs
 from gradproof.core.ledger import Ledger
@@ -47,3 +48,14 @@ def test_of_many_numbers_the_shared_tangent_is_the_direction_of_the_survey(size:
 def test_of_numbers_of_lower_precision_it_is_not() -> None:
     assert is_long(sines(PART + 1).problem)
     assert not is_long(sines(PART + 1, inputs=[Part((PART + 1,), eps=SINGLE)]).problem)
+
+
+def test_a_long_direction_is_the_rounded_product_of_a_probe_and_the_scale_and_has_no_zeros() -> None:
+    draw, size = np.random.default_rng(3), PART + 11
+    point = draw.standard_normal(size) * 10.0 ** draw.uniform(-30, 30, size)
+    point[:5] = 0.0
+    point[5] = 1e300
+    scale = np.maximum(np.abs(point), 0.1)
+    direction = stretched(7, scale, point)
+    np.testing.assert_array_equal(direction, exact(random_probe(size, 7) * scale, point))
+    assert (direction != 0).all()

@@ -75,3 +75,16 @@ def test_the_scale_of_a_point_is_never_zero() -> None:
 
 def test_modes_read_well() -> None:
     assert [str(mode) for mode in Mode] == ["reverse mode", "forward mode"]
+
+
+@pytest.mark.parametrize("size", [1, 2, 5, 2**15 + 3])
+@pytest.mark.parametrize("number", [0.0, 1e-320, 1e-305, 1e-3, np.inf, np.nan])
+def test_every_step_has_a_length(size: int, number: float) -> None:
+    point = np.full(size, number)
+    point[1:2] = 0.0
+    inputs = vector_space("input", size, 2)
+    problem = dataclasses.replace(square(vjp=apply), inputs=inputs, point=np.concatenate([point, [0.0, 3.0]]))
+    scale = problem.scale()
+    want = inputs.typical(problem.point)
+    want = np.maximum(np.where(want == 0, 1.0, want), 2.0**-1000)
+    np.testing.assert_array_equal(scale, want)

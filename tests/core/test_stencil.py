@@ -12,6 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gradproof.core.ladder import Estimate
+from gradproof.core.norm import norm
+from gradproof.core.precision import EVALUATION_ROUND_OFF, least_spacing
 from gradproof.core.problem import OutputChangedError
 from gradproof.core.status import Status
 from gradproof.core.stencil import Stencil
@@ -326,3 +328,18 @@ def test_the_steps_of_a_low_precision_are_larger() -> None:
         steps.append(float(Stencil(case).step[0]))
     assert steps == sorted(steps)
     assert steps[0] < 1e-4 < 1e-3 < steps[1]
+
+
+@pytest.mark.parametrize("small", [1e-3, 1e-290, 0.0])
+@pytest.mark.parametrize("size", [40, 2**15 + 3])
+def test_the_noise_of_many_outputs_is_at_least_that_of_the_smallest_numbers(size: int, small: float) -> None:
+    values = np.random.default_rng(0).standard_normal(size) * small
+    case = investigation(lambda x: x[0] * values, np.ones(1))
+    stencil = Stencil(case)
+    unit = EVALUATION_ROUND_OFF * DOUBLE
+    typical = case.problem.outputs.typical(case.problem.value)
+    noise = np.where(typical > 0, np.maximum(unit * typical, EVALUATION_ROUND_OFF * least_spacing(DOUBLE)), 0.0)
+    np.testing.assert_array_equal(stencil.noise, noise)
+    assert stencil.least_noise <= norm(stencil.noise) * (1 + 1e-12)
+    if small == 1e-3:
+        assert stencil.least_noise >= 0.9 * norm(stencil.noise)

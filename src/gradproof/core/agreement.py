@@ -96,7 +96,7 @@ def smallest_of(values: Vector) -> float:
 
 
 def _within(first: Vector, second: Vector, relative: float, slack: Slack) -> bool:
-    if every(first == second):
+    if first is second or every(first == second):
         return True
     return within(first, second, relative * largest_of(first) + slack)
 

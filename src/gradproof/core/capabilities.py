@@ -72,8 +72,8 @@ class MemoryWatch(NamedTuple):
 class Walk(NamedTuple):
     """F at several steps from the point along one direction, without an array for each point and each value.
 
-    `visit` hands over the value at each step in turn. That may be the function's own memory: it is not to be kept, nor
-    written to. `evaluate` is what it belongs to: a Problem that evaluates otherwise has no use for it.
+    `visit` hands over the value at each step in turn. It may be kept if it is writeable; else it may be the function's
+    own memory. `evaluate` is what it belongs to: a Problem that evaluates otherwise has no use for it.
     """
 
     evaluate: Apply

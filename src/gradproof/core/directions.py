@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from gradproof.core.draws import drawn_parts
 from gradproof.core.flags import every
 from gradproof.core.ladder import rungs
 from gradproof.core.norm import PART, parts
@@ -31,12 +32,12 @@ def exact(direction: Vector, point: Vector) -> Vector:
     return quantised(direction, point, DOUBLE)
 
 
-def stretched(drawn: Vector, scale: Vector, point: Vector) -> Vector:
-    """`exact` of the product of the first two, part by part."""
-    direction, room, quantum = np.empty(len(drawn)), np.empty(min(PART, len(drawn))), _quantum(DOUBLE)
-    for part in parts(len(drawn)):
-        whole = np.multiply(drawn[part], scale[part], out=room[: len(direction[part])])
-        _quantise(whole, point[part], quantum, direction[part])
+def stretched(seed: int, scale: Vector, point: Vector) -> Vector:
+    """`exact` of the product of a long random probe and a scale that is no less than any number of the point."""
+    direction, room, quantum = np.empty(len(scale)), np.empty(PART), _quantum(DOUBLE)
+    for part, drawn in drawn_parts(len(scale), seed):
+        whole = np.multiply(drawn, scale[part], out=room[: len(drawn)])
+        _quantise(whole, point[part], quantum, direction[part], never_lost=True)
     return direction
 
 
@@ -52,8 +53,13 @@ def quantised(direction: Vector, point: Vector, eps: Vector | float) -> Vector:
     return steps
 
 
-def _quantise(whole: Vector, point: Vector, quantum: Vector | float, rounded: Vector) -> None:
-    """The same of one part, for the size of quanta relative to the coordinates; what is lost by it stays whole."""
+def _quantise(
+    whole: Vector, point: Vector, quantum: Vector | float, rounded: Vector, *, never_lost: bool = False
+) -> None:
+    """The same of one part, for the size of quanta relative to the coordinates; what is lost by it stays whole.
+
+    It is `never_lost` where each number is as long as a good part of its coordinate, which is many quanta.
+    """
     # what is added to 3/2 * 2**52 quanta is rounded to whole ones
     shift = np.abs(point)
     np.maximum(shift, np.abs(whole, out=rounded), out=shift)
@@ -62,7 +68,7 @@ def _quantise(whole: Vector, point: Vector, quantum: Vector | float, rounded: Ve
     shift *= quantum * (2.0 * 1.5 * 2.0**52)
     np.add(whole, shift, out=rounded)
     rounded -= shift
-    if every(rounded) and math.isfinite(np.vdot(rounded, rounded)):
+    if (never_lost or every(rounded)) and math.isfinite(np.add.reduce(rounded)):
         return  # nearly always
     lost = ~np.isfinite(rounded) | (rounded == 0)
     rounded[lost] = whole[lost]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -42,17 +43,29 @@ def _draw_long(size: int, generator: np.random.Generator) -> Vector:
     A million take 1.2 ms. By the way of short ones they take 3.4.
     """
     probe = np.empty(size)
-    bits = probe.view(np.int64)
     for part in parts(size):
-        here = bits[part]
-        drawn = generator.bit_generator.random_raw(-(-len(here) // 4)).view(np.int16)
-        here[:] = drawn[: len(here)]
-        here <<= 37  # 15 bits of a fraction, and before them the sign
-        here &= _DRAWN
-        here |= _ONE  # from 1 to 2, or from -2 to -1
-        probe[part] *= LEAST_OF_LONG
+        _fill(probe[part], generator)
     probe.flags.writeable = False
     return probe
+
+
+def _fill(here: Vector, generator: np.random.Generator) -> None:
+    bits = here.view(np.int64)
+    drawn = generator.bit_generator.random_raw(-(-len(here) // 4)).view(np.int16)
+    bits[:] = drawn[: len(here)]
+    bits <<= 37  # 15 bits of a fraction, and before them the sign
+    bits &= _DRAWN
+    bits |= _ONE  # from 1 to 2, or from -2 to -1
+    here *= LEAST_OF_LONG
+
+
+def drawn_parts(size: int, seed: int) -> Iterator[tuple[slice, Vector]]:
+    """A long random probe in parts, for who needs it once; the next part takes the room of the one before."""
+    generator, room = np.random.default_rng(seed), np.empty(PART)
+    for part in parts(size):
+        here = room[: min(size, part.stop) - part.start]
+        _fill(here, generator)
+        yield part, here
 
 
 class Drawn:

@@ -273,7 +273,7 @@ def _bounded_entries(ledger: Ledger) -> list[float]:
 
 def _find_bounds(ledger: Ledger) -> list[float]:
     blocks = ledger.problem.inputs.blocks
-    asked = [(answer, smallest_of(cotangent)) for cotangent, answer in ledger.questions]
+    asked = [(answer, ledger.least_of(cotangent)) for cotangent, answer in ledger.questions]
     whole = [(answer, least) for answer, least in asked if least > 0]
     if not whole:
         return [math.inf] * len(blocks)

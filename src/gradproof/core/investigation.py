@@ -129,7 +129,7 @@ class Investigation:
     def direction(self) -> Vector | None:
         """The direction of surveys where the shared tangent is that from the first, which saves a jvp; else None."""
         if self._direction is None and is_long(self.problem):
-            self._direction = stretched(self.draw(self.problem.inputs.size), self.scale, self.problem.point)
+            self._direction = stretched(self.seed, self.scale, self.problem.point)
         return self._direction
 
     @property

@@ -20,7 +20,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gradproof.core.agreement import smallest_of
 from gradproof.core.draws import LEAST_OF_LONG
 from gradproof.core.ledger import Ledger
 from gradproof.core.norm import PART, parts, products, sum_of_squares
@@ -40,7 +39,7 @@ _BLURRED = 6.0
 
 
 class _Side(NamedTuple):
-    """<v, J_num u>, the Euclidean norms of its terms, of their error bars, and of what precision makes of these."""
+    """<v, J_num u>, the Euclidean norms of its terms and their bars, and what precision makes of the bars at least."""
 
     total: float
     size: float
@@ -58,7 +57,7 @@ def ask_jointly(ledger: Ledger, survey: Survey, step: float) -> Probe | None:
         return None
     known = ledger.questions[0] if ledger.questions else None
     cotangent = ledger.investigation.draw(ledger.problem.outputs.size, 1) if known is None else known[0]
-    least = LEAST_OF_LONG if known is None else smallest_of(cotangent)
+    least = LEAST_OF_LONG if known is None else ledger.least_of(cotangent)
     numeric, wanted = _numeric(survey, cotangent), least * _least_wanted(ledger, survey, step)
     if not CONFIDENCE * numeric.noise <= _ROOM * wanted or numeric.noise > _BLURRED * numeric.least or survey.bends:
         return None
@@ -89,7 +88,7 @@ def hides_in_tangents(ledger: Ledger, pushed: Vector) -> float:
     excused = reordered(ledger.problem.coarsest_eps) * (size + shown.size)
     if not abs(forward - shown.moved) <= excused:
         return math.inf
-    hides = excused / smallest_of(cotangent)
+    hides = excused / ledger.least_of(cotangent)
     return hides if hides <= _least_wanted(ledger, survey, ledger.smallest_step) else math.inf
 
 
@@ -121,22 +120,21 @@ def _can_be_asked(ledger: Ledger, survey: Survey) -> bool:
 
 def _numeric(survey: Survey, cotangent: Vector) -> _Side:
     limits = _Limits(survey)
-    sums, squares, bars, floors = list[float](), list[float](), list[float](), list[float]()
+    sums, squares, bars = list[float](), list[float](), list[float]()
     noise = np.empty(PART)
     with np.errstate(all="ignore"):
         for part in parts(len(cotangent)):
             weights = cotangent[part]
             value, bar = limits.of(part)
             floor = np.multiply(survey.stencil.noise[part], limits.blurred, out=noise[: len(weights)])
-            floors.append(sum_of_squares(floor))
             bar += floor
             bar *= weights
             bars.append(sum_of_squares(bar))
             value *= weights
             sums.append(float(np.add.reduce(value)))
             squares.append(sum_of_squares(value))
-        size, noisy, least = (math.sqrt(sum(each)) for each in (squares, bars, floors))
-        return _Side(sum(sums), size, limits.times * noisy, limits.times * least)
+        size, noisy = math.sqrt(sum(squares)), math.sqrt(sum(bars))
+        return _Side(sum(sums), size, limits.times * noisy, limits.times * limits.blurred * survey.stencil.least_noise)
 
 
 class _Limits:

@@ -98,6 +98,8 @@ class Ledger:
         ]
         """The smallest |u_i| of each input."""
         self.smallest_step = min([step for _, step in self.steps], default=1.0)
+        if self.smallest_step > 0.0:
+            self.survey.moving = problem.inputs.size
         self.surveys: list[Survey] = []
         self.questions: list[tuple[Vector, Vector]] = []
         """Every cotangent asked, with its answer: used again with every new direction, for nothing."""
@@ -109,6 +111,7 @@ class Ledger:
         """How far apart the two sides of a kink may be along each coordinate, where kinks were verified together."""
         self.seen_rows: dict[int, SeenRow] = {}
         self._moved: _Moved | None = None
+        self._least_of: tuple[Vector, float] | None = None
         self.is_settled = False
         """Whether reverse mode was found to be right, with nothing left unseen."""
         self._shared = False
@@ -183,6 +186,12 @@ class Ledger:
         if before is not None:
             investigation.gradients = before
         return answer
+
+    def least_of(self, cotangent: Vector) -> float:
+        """The smallest weight of a cotangent, found once for the one that was looked at last."""
+        if self._least_of is None or self._least_of[0] is not cotangent:
+            self._least_of = cotangent, smallest_of(cotangent)
+        return self._least_of[1]
 
     def answer(self, made: Probe) -> Vector:
         """The answer that a probe was made of."""

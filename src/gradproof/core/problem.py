@@ -23,8 +23,6 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from gradproof.core.flags import every
-from gradproof.core.norm import parts
 from gradproof.core.precision import SHORTEST
 from gradproof.core.space import Space
 from gradproof.core.types import Vector
@@ -120,10 +118,11 @@ class Problem:
 
     def scale(self) -> Vector:
         """How large each input coordinate is, 1 where nothing tells: what steps are measured in."""
-        scale = self.inputs.typical(self.point)
-        for part in parts(len(scale)):
-            here = scale[part]
-            if not every(here):
+        inputs, lengths = self.inputs, self.inputs.lengths(self.point)
+        scale = inputs.typical(self.point, lengths=lengths)
+        for k, block in enumerate(inputs.blocks):
+            if not inputs.is_above(SHORTEST, lengths, k):  # seldom
+                here = scale[block.slice]
                 here[here == 0] = 1.0
-            np.maximum(here, SHORTEST, out=here)
+                np.maximum(here, SHORTEST, out=here)
         return scale

@@ -6,6 +6,7 @@ All sizes come from the dtype (the blocks' `eps`) and from the point: in float32
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Container, Sequence
 
 import numpy as np
@@ -18,7 +19,7 @@ from gradproof.core.norm import PART, lowest, parts
 from gradproof.core.precision import BEND, DOUBLE, EVALUATION_ROUND_OFF, HALF_OR_LESS, OWN_SIZE, SHORTEST, least_spacing
 from gradproof.core.problem import OutputChangedError, Problem
 from gradproof.core.space import Block, alike
-from gradproof.core.stillness import is_in_question, stillness
+from gradproof.core.stillness import is_in_question, lengths, stillness
 from gradproof.core.types import ALL, Flags, Indices, Matrix, Vector
 from gradproof.core.visited import FEW, Visited
 
@@ -47,17 +48,16 @@ class Quotients:
         half = (problem.evaluates_in or problem.coarsest_eps) > HALF_OR_LESS
         if half or problem.noise is not None:  # smaller steps drown in round-off
             self.scale = np.maximum(self.scale, inputs.typical(problem.point, least=1.0))
-        self.size = outputs.typical(problem.value)
-        """How large each output is, or those beside it are."""
         self.only_eps = eps
         """The spacing of all numbers; None: they differ, and `eps` has that of each coordinate."""
         round_off = EVALUATION_ROUND_OFF * problem.round_off
         if eps is None:
             self.eps = np.maximum(inputs.eps, outputs.coarsest_eps)
-            self.noise = self.size * (round_off * np.maximum(outputs.eps, inputs.finest_eps))
+            spacing: Vector | float = np.maximum(outputs.eps, inputs.finest_eps)
         else:
-            self.eps = alike(inputs.size, eps)
-            self.noise = self.size * (round_off * eps)
+            self.eps, spacing = alike(inputs.size, eps), eps
+        self.noise = outputs.typical(problem.value, lengths=(known := investigation.once(lengths)))
+        self.noise *= round_off * spacing
         if problem.noise is not None:
             self.noise = problem.noise
         self.still: Vector | None = None
@@ -68,10 +68,31 @@ class Quotients:
             self.noise *= self.still
         if problem.noise is None:  # no number is sharper than the smallest ones are apart, but for zeros
             least = EVALUATION_ROUND_OFF * least_spacing(outputs.finest_eps if low else DOUBLE)
-            if len(self.noise) and lowest(self.noise) < least:
+            if len(self.noise) and self._may_be_below(least, known) and lowest(self.noise) < least:
                 np.maximum(self.noise, least, out=self.noise, where=low or self.size > 0)
         self.refusal: Exception | None = None
         self._visited = investigation.once(Visited)
+
+    @functools.cached_property
+    def size(self) -> Vector:
+        """How large each output is, or those beside it are."""
+        return self.problem.outputs.typical(self.problem.value, lengths=self.investigation.once(lengths))
+
+    @property
+    def least_noise(self) -> float:
+        """The Euclidean norm of the noise at least, where it is in proportion to how large the outputs are."""
+        return self._unit * math.hypot(*self.investigation.once(lengths))
+
+    @property
+    def _unit(self) -> float:
+        """The noise of an output of 1, where all numbers have one spacing."""
+        return EVALUATION_ROUND_OFF * self.problem.round_off * (self.only_eps or self.problem.outputs.finest_eps)
+
+    def _may_be_below(self, least: float, lengths: list[float]) -> bool:
+        """Whether some noise may be, as far as the lengths of the outputs tell; to look at all of it is a pass."""
+        outputs = self.problem.outputs
+        known = outputs.size > PART and self.only_eps is not None and self.still is None
+        return not (known and all(outputs.is_above(least / self._unit, lengths, k) for k in range(len(lengths))))
 
     def _is_sharp(self, error: float) -> bool:
         """Whether an error of this size is seen whatever outputs owe to larger ones beside them."""
@@ -202,9 +223,9 @@ class Quotients:
         found, above = list[tuple[Vector, Vector]](), list[Vector]()
 
         def take(value: Vector) -> None:
-            """With the other side at hand, the quotient is written over the copy of the one."""
+            """With the other side at hand, the quotient is written over the one."""
             if not above:
-                above.append(value.copy())
+                above.append(value if value.flags.writeable else value.copy())
                 return
             rung = rungs[len(found)]
             found.append(self._across(above.pop(), value, rung, bends=bending is None or rung in bending))
@@ -221,7 +242,7 @@ class Quotients:
         return float(self.attempt(self._shifted(direction, (step,)), outputs=picked)[0, 0])
 
     def _walk(self, direction: Vector, steps: tuple[float, ...], take: Callable[[Vector], None]) -> bool:
-        """Show F at steps along a direction to `take`, which keeps none of it; False where that is not to be had."""
+        """Show F at steps along a direction to `take`, which keeps what is writeable at most; False: not to be had."""
         walk = self.problem.capability(Walk)
         if walk is None or walk.evaluate != self.problem.evaluate:
             return False

@@ -57,7 +57,15 @@ def is_in_question(investigation: Investigation) -> bool:
     """Whether it matters: small outputs beside large ones, in double precision. Asked through `Investigation.once`."""
     problem = investigation.problem
     precise = (problem.evaluates_in or problem.coarsest_eps) <= DOUBLE
-    return precise and problem.noise is None and any(_is_uneven(problem, block) for block in problem.outputs.blocks)
+    if not precise or problem.noise is not None:
+        return False
+    pairs = zip(problem.outputs.blocks, investigation.once(lengths), strict=True)
+    return any(_is_uneven(problem, block, length) for block, length in pairs)
+
+
+def lengths(investigation: Investigation) -> list[float]:
+    """The Euclidean norm of each output. Asked through `Investigation.once`."""
+    return investigation.problem.outputs.lengths(investigation.problem.value)
 
 
 def _shared(problem: Problem, drift: Vector, moves: Flags) -> Vector:
@@ -84,10 +92,10 @@ def _drift(quotients: Matrix) -> Vector:
     return (np.abs(apart) * np.exp2(-np.array(_RUNGS[2:], dtype=np.float64))[:, None]).max(axis=0)
 
 
-def _is_uneven(problem: Problem, block: Block) -> bool:
+def _is_uneven(problem: Problem, block: Block, length: float) -> bool:
     """Whether outputs of an array are far smaller than others; zeros have no size of their own."""
     values = problem.value[block.slice]
-    least = _least(values) if block.size > 1 else 0.0
+    least = _SMALL * length / math.sqrt(block.size) if block.size > 1 else 0.0
     if not 0.0 < least < math.inf:
         return False
     small = 0

@@ -53,6 +53,8 @@ class Survey:
     direction: Vector
     order: int = 2
     """The order of its difference quotients."""
+    moving: int | None = None
+    """How many coordinates move, once that is known."""
     _rungs: list[int] = field(default_factory=list[int])
     _quotients: list[Vector] = field(default_factory=list[Vector])
     _bends: list[Vector] = field(default_factory=list[Vector])
@@ -74,16 +76,21 @@ class Survey:
     verified: Flags = field(init=False)
     """Those of them whose rows were found to be right."""
 
-    length: float = field(init=False)
-    """That of the direction."""
+    _length: float | None = field(default=None, init=False)
     _blur: Vector = field(init=False)
     _typical: tuple[Vector, float] | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
-        self.length = norm(self.direction)
         size = self.stencil.problem.outputs.size
         self._blur, self.hides = alike(size, 1.0), alike(size, np.inf)
         self.aside, self.verified = np.zeros((2, size), dtype=np.bool_)
+
+    @property
+    def length(self) -> float:
+        """That of the direction, found when it is asked for first."""
+        if self._length is None:
+            self._length = norm(self.direction)
+        return self._length
 
     @property
     def ladder(self) -> list[tuple[int, Vector]]:
@@ -233,8 +240,9 @@ class Survey:
         """About how large an entry is, if all that move are alike: found once for the rungs there are."""
         about = self.about
         if self._typical is None or self._typical[0] is not about:
-            moving = int(np.count_nonzero(self.direction)) or 1
-            self._typical = about, norm(about) / math.sqrt(len(about)) / math.sqrt(moving)
+            if self.moving is None:
+                self.moving = int(np.count_nonzero(self.direction))
+            self._typical = about, norm(about) / math.sqrt(len(about)) / math.sqrt(self.moving or 1)
         return self._typical[1]
 
     def at(self, output: int) -> tuple[float, float]:

@@ -57,7 +57,7 @@ def _called_again(investigation: Investigation, options: Options) -> Vector:
         return repeated.value  # else it may be so by the higher precision that it was made in
     pushed = _pushed(investigation, options)
     if pushed is not None and np.array_equal(pushed, problem.value):
-        return pushed  # else a rule may have computed them: what the function returns by itself is what counts
+        return problem.value  # the same. Else a rule may have computed them: what the function itself returns counts
     return investigation.evaluate(problem.point)
 
 

@@ -190,7 +190,7 @@ class _Answer(NamedTuple):
     @property
     def is_exact(self) -> bool:
         """Whether this is the sum of the rows to the last bit, as where each input has one row that is not zero."""
-        return _is_multiple(self.gradient, self.factor, self.sum.expected)
+        return is_multiple(self.gradient, self.factor, self.sum.expected)
 
     @property
     def is_right(self) -> bool:
@@ -198,7 +198,7 @@ class _Answer(NamedTuple):
 
     def repeats(self, other: _Answer) -> bool:
         """Whether the other is the same multiple of this as the cotangents are, to the last bit."""
-        return _is_multiple(self.gradient, self.factor / other.factor, other.gradient)
+        return is_multiple(self.gradient, self.factor / other.factor, other.gradient)
 
 
 def _with_probe(investigation: Investigation, options: Options) -> Trials:
@@ -209,7 +209,7 @@ def _with_probe(investigation: Investigation, options: Options) -> Trials:
     opposite = -large * v
     watched = investigation.watched_vjp(opposite, first)
     asked = [Question(opposite, first, watched.gradient)]
-    exact = _is_multiple(watched.gradient, -large, pullback)
+    exact = is_multiple(watched.gradient, -large, pullback)
     problem = investigation.problem
     agree = exact or close(
         watched.gradient / -large, pullback, problem, allowed_difference(investigation, options, pullback)
@@ -261,10 +261,10 @@ def beside_omissions(investigation: Investigation, options: Options) -> MemoryLa
 
 def _is_repeatable(investigation: Investigation, large: float) -> bool:
     """Whether contiguous memory gives the same again, to the last bit."""
-    return _is_multiple(investigation.vjp(-large * investigation.cotangent), -large, investigation.pullback)
+    return is_multiple(investigation.vjp(-large * investigation.cotangent), -large, investigation.pullback)
 
 
-def _is_multiple(gradient: Vector, factor: float, of: Vector) -> bool:
+def is_multiple(gradient: Vector, factor: float, of: Vector) -> bool:
     """Whether it is, to the last bit; the factor is a power of two."""
     return all(every(gradient[part] / factor == of[part]) for part in parts(len(of)))
 

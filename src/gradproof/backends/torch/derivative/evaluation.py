@@ -40,7 +40,7 @@ class Evaluation:
         try:
             for step in steps:
                 point.step(direction, step)
-                take(outputs.look(outputs.pick(self._call())))
+                take(outputs.handed_over(outputs.pick(self._call())))
         finally:
             point.restore()
 

@@ -45,7 +45,9 @@ class Forward:
     def inspect(self, tangent: Vector) -> Tangents:
         """The output tangents, to be looked at."""
         unpacked = self._unpacked(self._built(tangent, _ALL_THERE))
-        return Tangents(self._outputs, [each.tangent for each in unpacked], [each.primal for each in unpacked])
+        tangents, primals = [each.tangent for each in unpacked], [each.primal for each in unpacked]
+        del unpacked  # then a tangent that nobody else holds need not be copied
+        return Tangents(self._outputs, tangents, primals)
 
     def jvp(self, tangent: Vector) -> Vector:
         """J u."""

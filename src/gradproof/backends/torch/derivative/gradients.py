@@ -98,7 +98,10 @@ class Tangents:
         self, outputs: Outputs, tangents: Sequence[torch.Tensor | None], primals: Sequence[torch.Tensor] = ()
     ) -> None:
         self._outputs, self._tangents, self._primals = outputs, tangents, primals
-        self.coordinates = outputs.read([_in_kind(t, f) for t, f in zip(tangents, outputs.frames, strict=True)])
+        changed = [t if t is None else in_kind(t, f.model) for t, f in zip(tangents, outputs.frames, strict=True)]
+        if all(kind is tangent for kind, tangent in zip(changed, tangents, strict=True)):  # nearly always
+            changed = tangents  # which are held once
+        self.coordinates = outputs.read(changed)
 
     def primal(self) -> Vector:
         """What the function returned beside them. It may share memory with that."""
@@ -112,10 +115,6 @@ class Tangents:
     def misshapen(self) -> list[Misshapen]:
         """Those that have another form than their outputs."""
         return misshapen(self._outputs.space, self._outputs.frames, self._tangents)
-
-
-def _in_kind(tangent: torch.Tensor | None, frame: Frame) -> torch.Tensor | None:
-    return None if tangent is None else in_kind(tangent, frame.model)
 
 
 def in_kind(tangent: torch.Tensor, output: torch.Tensor) -> torch.Tensor:

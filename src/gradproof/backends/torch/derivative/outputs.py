@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
 
 from gradproof.backends.torch.calls import flatten_outputs, is_floating
 from gradproof.backends.torch.derivative.widening import wide
+from gradproof.backends.torch.memory.holders import is_ours
 from gradproof.backends.torch.tensors.coordinates import read
 from gradproof.backends.torch.tensors.frames import output_frame
 from gradproof.backends.torch.tensors.leaves import space_of
@@ -75,6 +76,15 @@ class Outputs:
                 )
         return picked
 
+    def handed_over(self, tensors: Sequence[torch.Tensor]) -> Vector:
+        """The coordinates of new outputs. They are writeable if this memory is nobody else's."""
+        if len(tensors) != 1:
+            return self.read(tensors)
+        ours, values = is_ours(tensors), self.frames[0].read(tensors[0])
+        if not ours:
+            values.flags.writeable = False
+        return values
+
     def look(self, tensors: Sequence[torch.Tensor]) -> Vector:
         """The coordinates of tensors that stand for the outputs. They may share memory with a single one."""
         return self.frames[0].read(tensors[0]) if len(tensors) == 1 else self.read(tensors)
@@ -82,7 +92,7 @@ class Outputs:
     def read(self, tensors: Sequence[torch.Tensor | None]) -> Vector:
         """A copy of these; those that are not there are zero."""
         if len(tensors) == 1 and tensors[0] is not None:
-            return self.frames[0].read(tensors[0]).copy()
+            return self.frames[0].take(cast(Sequence[torch.Tensor], tensors))
         values = np.zeros(self.space.size)
         for block, frame, tensor in zip(self.space.blocks, self.frames, tensors, strict=True):
             if tensor is not None:

@@ -62,8 +62,9 @@ def build_in(layout: MemoryLayout, coordinates: Vector, like: torch.Tensor) -> t
 
 def _expanded(elements: Array) -> torch.Tensor:
     """All elements in one place. Where they would lie otherwise is something else: a backward may look there."""
-    memory = elements.copy()
-    memory.reshape(-1)[1:] = _GAP
+    memory = np.empty(elements.shape, elements.dtype)
+    memory.fill(_GAP)
+    memory.reshape(-1)[0] = elements[(0,) * elements.ndim]
     return torch.from_numpy(memory).as_strided(memory.shape, (0,) * memory.ndim)
 
 

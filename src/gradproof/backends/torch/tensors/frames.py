@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -20,6 +21,7 @@ import torch
 from torch.masked import MaskedTensor, masked_tensor
 
 from gradproof.backends.torch.memory.arrangement import build_in
+from gradproof.backends.torch.memory.holders import is_ours
 from gradproof.backends.torch.private import MKLDNN, masked_parts
 from gradproof.backends.torch.tensors.coordinates import build, form, read, resolution
 from gradproof.backends.torch.tensors.sparse import BLOCKED, LAYOUTS, Pattern, gather, layout_name, look_up, scatter
@@ -61,6 +63,12 @@ class Frame:
     def read(self, tensor: torch.Tensor) -> Vector:
         """The coordinates of a tensor that stands for this one. They may share its memory."""
         return read(tensor)
+
+    def take(self, tensors: Sequence[torch.Tensor]) -> Vector:
+        """The coordinates of the only tensor in a list or tuple, which nobody else writes to: a copy where they may."""
+        ours = is_ours(tensors)
+        coordinates = self.read(tensors[0])
+        return coordinates if ours else coordinates.copy()
 
     def build(self, coordinates: Vector) -> torch.Tensor:
         """A new tensor with these coordinates."""

@@ -27,7 +27,6 @@ from gradproof.backends.torch.tensors.frames import (
     input_frame,
 )
 from gradproof.backends.torch.tensors.sparse import values_of
-from gradproof.core.norm import parts
 from gradproof.core.space import Block, Space
 from gradproof.core.types import Vector
 
@@ -84,10 +83,9 @@ class ArrayLeaf(Leaf):
         if not self._view.flags.c_contiguous or self._view.dtype != np.float64:
             super().step(direction, step)
             return
-        memory = self._view.reshape(-1)
-        for part in parts(len(direction)):  # without a copy
-            here = np.multiply(direction[part], step, out=memory[part])
-            here += self.base[part]
+        # without a copy, in one pass; all of these are views
+        base, along = (torch.from_numpy(values) for values in (self.base, direction))
+        torch.add(base, along, alpha=step, out=torch.from_numpy(self._view.reshape(-1)))
 
     def restore(self) -> None:
         self._view[...] = self._original

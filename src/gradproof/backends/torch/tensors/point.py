@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 import numpy as np
 import torch
@@ -82,7 +83,7 @@ class Point:
     def gather(self, gradients: Sequence[torch.Tensor | None]) -> Vector:
         """The coordinates of gradients; those that are not there are zero."""
         if len(gradients) == 1 and gradients[0] is not None:
-            return self.leaves[0].frame.read(gradients[0]).copy()
+            return self.leaves[0].frame.take(cast(Sequence[torch.Tensor], gradients))
         result = np.zeros(self.space.size)
         for leaf, gradient in zip(self.leaves, gradients, strict=True):
             if gradient is not None:
