@@ -260,3 +260,25 @@ def test_rounding_takes_a_backward_apart() -> None:
     (exact,) = torch.autograd.grad(F.cross_entropy(x, torch.tensor([1])), x)
     off = max(float(((gradient - exact) / exact).abs()[0, 1]) for gradient in gradients)
     assert 1e-4 < off < 0.1
+
+
+@pytest.mark.parametrize("pick", [torch.amax, torch.amin, torch.max, torch.min, torch.median])
+def test_rounding_gives_numbers_that_are_picked_as_they_were(pick: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    """The backward looks for them among all: rounded ones are none of these, and the gradient was no number."""
+    x = torch.tensor([0.5, 1 / 3, 16.0 + 1e-7, -5.0 - 1e-8, 2.0], dtype=DOUBLE, requires_grad=True)
+    with RandomRounding(2.0**-23, 1):
+        (gradient,) = torch.autograd.grad(pick(x), x)
+    assert gradient.sum() == 1.0
+    assert gradient.max() == 1.0
+
+
+@pytest.mark.parametrize("function", [lambda x: F.log_softmax(x, 0)[0], lambda x: torch.logsumexp(x, 0) - x[0]])
+def test_rounding_takes_apart_what_cancels_inside(function: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    """Of what is left of 1 - 1 in the value of a sure prediction float32 has a digit at most."""
+    x = torch.tensor([15.0, 0.0, 0.0], dtype=DOUBLE)
+    exact, values = float(function(x)), list[float]()
+    for seed in range(6):
+        with RandomRounding(2.0**-23, seed):
+            values.append(float(function(x)))
+    off = max(abs(value - exact) for value in values)
+    assert 2.0**-25 < off < 2.0**-18

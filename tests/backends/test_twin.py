@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +14,7 @@ from functions import custom, numbers
 import gradproof
 from gradproof import Status, Verdict
 from gradproof.backends.torch.calls import call_of
+from gradproof.backends.torch.derivative.drawn import Drawn
 from gradproof.backends.torch.derivative.twin import wide
 from gradproof.backends.torch.problem import first_order
 from gradproof.core.investigation import Investigation
@@ -298,3 +300,60 @@ def test_the_front_door_sees_the_same() -> None:
     with pytest.warns(UserWarning, match="Input #0 requires gradient"), pytest.raises(GradcheckError) as caught:
         gradcheck(sine_times(2.0, 54_321), x, fast_mode=True)
     assert caught.value.findings[0].input_element == (54_321,)
+
+
+DRAWING: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
+    "randn_like": lambda x, w: x.sin() + w * torch.randn_like(x),
+    "rand_like": lambda x, w: x.sin() + w * torch.rand_like(x),
+    "bernoulli": lambda x, w: x.sin() + w * torch.bernoulli(torch.full_like(x, 0.5)),
+    "dropout": lambda x, w: x.sin() + w * torch.nn.functional.dropout(x, 0.5),
+    "randn": lambda x, w: x.sin() + w * torch.randn(x.shape),
+}
+"""Functions with random numbers behind a weight that is zero, so that they do not show in the values."""
+
+
+def _behind_zero() -> tuple[torch.Tensor, torch.Tensor]:
+    x = torch.randn(50, generator=torch.Generator().manual_seed(0))
+    return x.requires_grad_(), torch.zeros(50, requires_grad=True)
+
+
+@pytest.mark.parametrize("name", DRAWING)
+def test_random_numbers_behind_a_zero_weight_are_those_of_the_call(name: str) -> None:
+    inputs = _behind_zero()
+    assert gradproof.check(DRAWING[name], inputs).ok
+    with pytest.warns(UserWarning, match="not a double precision"):
+        assert gradcheck(DRAWING[name], inputs)
+        assert gradcheck(DRAWING[name], inputs, fast_mode=True)
+
+
+@pytest.mark.parametrize("name", DRAWING)
+def test_a_wrong_gradient_of_a_zero_weight_before_them_fails(name: str) -> None:
+    def wrong(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        return DRAWING[name](x, 1.3 * w - 0.3 * w.detach())
+
+    report = gradproof.check(wrong, _behind_zero())
+    assert report.verdict is Verdict.FAIL
+    assert report.findings[0].input in (1, "w")
+    with pytest.warns(UserWarning, match="not a double precision"), pytest.raises(GradcheckError):
+        gradcheck(wrong, _behind_zero(), fast_mode=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "same"), [("dropout", True), ("randn", True), ("randn_like", False), ("rand_like", False)]
+)
+def test_whether_numbers_are_the_same_is_seen_in_two_runs(name: str, same: bool) -> None:
+    drawn = Drawn(draws=True)
+    assert not drawn.is_same
+    for run, dtype in ((drawn.by_call, torch.float32), (drawn.by_twin, torch.float64)):
+        inputs = [tensor.detach().to(dtype) for tensor in _behind_zero()]
+        torch.manual_seed(0)
+        first = run(functools.partial(DRAWING[name], *inputs))
+        run(functools.partial(DRAWING[name], *inputs))  # is not looked at
+        assert torch.allclose(first.double(), inputs[0].double().sin())
+    assert drawn.is_same is same
+
+
+def test_a_call_that_draws_nothing_is_not_looked_at() -> None:
+    drawn = Drawn(draws=False)
+    assert drawn.by_call(lambda: 3) == drawn.by_twin(lambda: 3)
+    assert drawn.is_same

@@ -10,7 +10,7 @@ from functions import custom
 from torch.nn import functional
 
 from gradproof import Status, Verdict, check
-from gradproof.torch import gradcheck
+from gradproof.torch import gradcheck, gradgradcheck
 
 Function = Callable[[torch.Tensor], torch.Tensor]
 
@@ -37,6 +37,36 @@ SATURATED: dict[str, tuple[Function, tuple[float, ...]]] = {
     "ndtr": (torch.special.ndtr, (-10.0,)),
     "log(1 + exp)": (lambda x: (1 + x.exp()).log(), (-36.0, -20.0)),
 }
+
+
+def entropy(x: torch.Tensor) -> torch.Tensor:
+    return -(x.softmax(0) * x.log_softmax(0)).sum()
+
+
+def divergence(x: torch.Tensor) -> torch.Tensor:
+    """From a target that is one-hot but for 1e-13."""
+    target = torch.tensor([30.0, 0.0, 0.5], dtype=x.dtype).softmax(0)
+    return functional.kl_div(x.log_softmax(0), target, reduction="sum")
+
+
+BY_LAWS: dict[str, tuple[Function, tuple[float, ...]]] = {
+    "logsumexp - max, of 34": (lambda x: x.logsumexp(0) - x.max(), (34.0, 0.0, 0.0)),
+    "logsumexp - max, of 37": (lambda x: x.logsumexp(0) - x.max(), (37.0, 0.0, 0.0)),
+    "entropy": (entropy, (36.0, 0.0, 0.0)),
+    "divergence": (divergence, (35.0, 0.0, 1.0)),
+    "cross entropy of 40": (cross_entropy, (40.0, 0.0, 0.0)),
+    "gelu of -9.5": (functional.gelu, (-9.5,)),
+    "gelu of -10": (functional.gelu, (-10.0,)),
+}
+"""Of which the ladder, or a law, sees what round-off inside has left, at second order or at first."""
+SINGLE: dict[str, tuple[Function, tuple[float, ...]]] = {
+    "cross entropy of 15": (cross_entropy, (15.0, 0.0, 0.0)),
+    "cross entropy of 20": (cross_entropy, (20.0, 0.0, 0.0)),
+    "gelu of -5.5": (functional.gelu, (-5.5,)),
+    "logsumexp - max": (lambda x: x.logsumexp(0) - x.max(), (16.0, 0.0, 0.0)),
+    "entropy": (entropy, (15.0, 0.0, 0.0)),
+    "divergence": (divergence, (16.0, 0.0, 1.0)),
+}
 UNSEEN: dict[str, tuple[Function, tuple[float, ...]]] = {"1 - erf": (lambda x: 1 - x.erf(), (5.9, 5.5))}
 """Of which nothing but noise is to be seen, so that wrong ones are not found either."""
 SMALL: dict[str, Function] = {
@@ -48,6 +78,17 @@ SMALL: dict[str, Function] = {
 
 def point(*values: float) -> torch.Tensor:
     return torch.tensor(values, dtype=torch.float64, requires_grad=True)
+
+
+def in_single(function: Function) -> Function:
+    """The function, in float32 only."""
+
+    def guarded(x: torch.Tensor) -> torch.Tensor:
+        if x.dtype is not torch.float32:
+            raise TypeError("for float32 only")
+        return function(x)
+
+    return guarded
 
 
 def times(factor: float, function: Function) -> Function:
@@ -67,6 +108,73 @@ def times(factor: float, function: Function) -> Function:
                 return factor * torch.autograd.grad(function(moved), moved, grads[0])[0]
 
     return Spoiled.apply
+
+
+@pytest.mark.parametrize("name", BY_LAWS)
+def test_neither_its_second_derivative_nor_a_law_of_the_first_fails(name: str) -> None:
+    function, values = BY_LAWS[name]
+    for order in (1, 2):
+        report = check(function, point(*values), order=order)
+        assert report.verdict is not Verdict.FAIL, str(report)
+    assert gradgradcheck(function, point(*values))
+    assert gradgradcheck(function, point(*values), fast_mode=True)
+
+
+@pytest.mark.parametrize("factor", [1.3, -1.0])
+@pytest.mark.parametrize("name", BY_LAWS)
+def test_a_wrong_one_fails_at_either_order(name: str, factor: float) -> None:
+    function, values = BY_LAWS[name]
+    for order in (1, 2):
+        report = check(times(factor, function), point(*values), order=order)
+        assert report.verdict is Verdict.FAIL
+        assert report.findings[0].property == "jacobian"
+
+
+@pytest.mark.parametrize("name", SINGLE)
+def test_in_float32_neither_fails(name: str) -> None:
+    function, values = SINGLE[name]
+    x = torch.tensor(values, requires_grad=True)
+    for order in (1, 2):
+        for alone in (function, in_single(function)):
+            report = check(alone, x, order=order)
+            assert report.verdict is not Verdict.FAIL, str(report)
+    assert check(function, x).ok  # its twin sees what float32 does not
+
+
+@pytest.mark.parametrize("factor", [1.3, -1.0])
+@pytest.mark.parametrize("name", SINGLE)
+def test_in_float32_a_wrong_one_fails(name: str, factor: float) -> None:
+    function, values = SINGLE[name]
+    x = torch.tensor(values, requires_grad=True)
+    assert check(times(factor, function), x).verdict is Verdict.FAIL
+    assert not check(times(factor, in_single(function)), x).ok
+
+
+def test_a_jvp_that_is_wrong_fails_though_all_is_round_off() -> None:
+    class Loss(torch.autograd.Function):
+        @staticmethod
+        def forward(x: torch.Tensor) -> torch.Tensor:
+            return cross_entropy(x)
+
+        @staticmethod
+        def setup_context(
+            ctx: torch.autograd.function.FunctionCtx, inputs: tuple[torch.Tensor], output: object
+        ) -> None:
+            ctx.save_for_backward(*inputs)
+            ctx.save_for_forward(*inputs)
+
+        @staticmethod
+        def backward(ctx: torch.autograd.function.FunctionCtx, *grads: torch.Tensor) -> torch.Tensor:
+            (x,) = ctx.saved_tensors  # type: ignore[attr-defined]
+            return grads[0] * (x.softmax(0) - torch.eye(3, dtype=x.dtype)[0])
+
+        @staticmethod
+        def jvp(ctx: torch.autograd.function.FunctionCtx, *tangents: torch.Tensor) -> torch.Tensor:
+            (x,) = ctx.saved_tensors  # type: ignore[attr-defined]
+            return -2.0 * tangents[0] @ (x.softmax(0) - torch.eye(3, dtype=x.dtype)[0])
+
+    report = check(Loss.apply, point(34.0, 0.0, 0.0))
+    assert report.verdict is Verdict.FAIL
 
 
 @pytest.mark.parametrize("name", [*SATURATED, *UNSEEN])

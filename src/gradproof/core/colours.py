@@ -88,7 +88,9 @@ def _by_block(inputs: Space, run: slice) -> list[slice]:
 
 def _is_one_group(pattern: Flags) -> bool:
     """Whether no row has two columns, as for a function of each element by itself."""
-    return int(np.count_nonzero(pattern)) <= len(pattern) and not some(np.add.reduce(pattern, axis=1, dtype=np.intp) > 1)
+    return int(np.count_nonzero(pattern)) <= len(pattern) and not some(
+        np.add.reduce(pattern, axis=1, dtype=np.intp) > 1
+    )
 
 
 def colour(pattern: Flags) -> Indices | None:

@@ -12,6 +12,8 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+import numpy as np
+
 from gradproof.core.draws import basis
 from gradproof.core.integral import vjp_at
 from gradproof.core.investigation import Investigation
@@ -20,17 +22,22 @@ from gradproof.core.problem import OutputChangedError
 from gradproof.core.types import Vector
 
 # What round-off of numbers of order one comes to, at most, in units of their spacing: of a thousand operations.
-_BURIED = 2.0**10
+BURIED = 2.0**10
 # The parts of the point that are looked at, on the way to zero.
-_NEARER = (2.0**-1, 2.0**-3, 2.0**-6)
-# The rungs of the two differences, and the part of the finer one that they differ by where both see the slope. A
-# derivative is right there within the same part.
-_RUNGS, _AGREES = (10, 12), 2.0**-6
+NEARER = (2.0**-1, 2.0**-3, 2.0**-6)
+# The rungs of the two differences, in double and in single precision, and the part of the finer one that they differ by
+# where both see the slope. A derivative is right there within the same part.
+_RUNGS, _RUNGS_OF_SINGLE, AGREES = (10, 12), (5, 7), 2.0**-6
+# One less than the square of the ratio of their steps.
+_EXTRAPOLATED = 15.0
+# What is left of a difference, as a part of the entry, nearer to zero, where round-off is less of it.
+_FADES = 2.0**-3
 
 
 def is_buried(investigation: Investigation, column: int, difference: float) -> bool:
     """Whether an entry is off by no more than round-off of numbers as large as its coordinate, or of order one, is."""
-    return difference * float(investigation.scale[column]) <= _BURIED * DOUBLE * _order(investigation, column)
+    least = BURIED * investigation.problem.coarsest_eps * _order(investigation, column)
+    return difference * float(investigation.scale[column]) <= least
 
 
 class Look(NamedTuple):
@@ -46,7 +53,12 @@ class Look(NamedTuple):
 
     def shows(self, slope: float) -> bool:
         """Whether this is the slope of the finer one, but for a small part of it."""
-        return abs(self.fine - slope) <= _AGREES * abs(self.fine)
+        return abs(self.fine - slope) <= AGREES * abs(self.fine)
+
+    @property
+    def slope(self) -> float:
+        """Both of them, extrapolated to no step."""
+        return self.fine + (self.fine - self.coarse) / _EXTRAPOLATED
 
     @property
     def moves(self) -> bool:
@@ -55,13 +67,14 @@ class Look(NamedTuple):
 
 def look_at(investigation: Investigation, row: int, column: int, size: float = 1.0) -> Look:
     """One entry, at this part of the point."""
-    return Look(*(_quotient(investigation, size, row, column, rung) for rung in _RUNGS))
+    rungs = _RUNGS if investigation.problem.coarsest_eps <= DOUBLE else _RUNGS_OF_SINGLE
+    return Look(*(_quotient(investigation, size, row, column, rung) for rung in rungs))
 
 
 def drowns(investigation: Investigation, row: int, column: int, here: Look) -> bool:
     """Whether an entry that is buried at the point is right nearer to zero; or moves nowhere but by round-off."""
     cotangent, moves = basis(slice(row, row + 1), investigation.problem.outputs.size)[0], here.moves
-    for size in _NEARER:
+    for size in NEARER:
         there = look_at(investigation, row, column, size)
         moves |= there.moves
         if there.is_seen:
@@ -74,9 +87,25 @@ def drowns(investigation: Investigation, row: int, column: int, here: Look) -> b
     return moves and not here.is_seen
 
 
+def fades(investigation: Investigation, row: int, column: int, part: float) -> bool:
+    """Whether an entry that is off by this part of it is so by far less of it where it is larger than round-off."""
+    cotangent = basis(slice(row, row + 1), investigation.problem.outputs.size)[0]
+    for size in NEARER:
+        there = look_at(investigation, row, column, size)
+        if there.is_seen and not is_buried(investigation, column, size * abs(there.fine)):
+            claim = float(vjp_at(investigation, size * investigation.problem.point, cotangent)[column])
+            return abs(claim - there.slope) <= _FADES * part * abs(there.slope)
+    return False
+
+
 def noise_of_order_one(investigation: Investigation, column: int) -> float:
     """The round-off of numbers as large as a coordinate, or of order one."""
-    return EVALUATION_ROUND_OFF * DOUBLE * _order(investigation, column)
+    return EVALUATION_ROUND_OFF * investigation.problem.coarsest_eps * _order(investigation, column)
+
+
+def order_of(investigation: Investigation) -> Vector:
+    """How large numbers inside may be: of order one, or as large as each coordinate."""
+    return np.fmax(1.0, np.abs(investigation.problem.point))
 
 
 def _order(investigation: Investigation, column: int) -> float:

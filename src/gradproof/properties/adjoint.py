@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 
 from gradproof.core.investigation import Investigation
+from gradproof.core.nearer import modes_agree
 from gradproof.core.options import Options
 from gradproof.core.paired import Paired
 from gradproof.core.precision import DERIVATIVE_ROUND_OFF, reordered
@@ -27,7 +28,7 @@ def adjoint(investigation: Investigation, options: Options) -> Iterator[Finding]
     allowed = relative * size + DERIVATIVE_ROUND_OFF * eps * weight(investigation)
     if math.isfinite(size) and gap > allowed:
         allowed += explained_gap(investigation)
-    if math.isfinite(size) and gap > allowed:
+    if math.isfinite(size) and gap > allowed and not modes_agree(investigation, gap):
         yield Finding(
             property="adjoint",
             status=Status.WRONG,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from gradproof.core.agreement import largest_of
 from gradproof.core.cost import BudgetExhausted
 from gradproof.core.draws import basis
 from gradproof.core.investigation import Investigation
+from gradproof.core.nearer import sum_vanishes
 from gradproof.core.norm import norm, norm_of_products
 from gradproof.core.options import Options
 from gradproof.core.precision import DERIVATIVE_ROUND_OFF, DOUBLE, ENTRY_ROUND_OFF, MOST_ROUND_OFF, least_spacing
@@ -51,13 +52,23 @@ def allowed_difference(investigation: Investigation, options: Options, gradient:
     return allowed
 
 
-def explains(investigation: Investigation, mode: Mode, sum_: Iterable[tuple[float, Vector]], off: Vector) -> bool:
+def explains(investigation: Investigation, mode: Mode, sum_: Sequence[tuple[float, Vector]], off: Vector) -> bool:
     """Whether round-off explains what is left of a sum of answers that should be zero.
 
     The sum is that of factors, each times the answer to a question. How far an answer may be off is measured, where
-    that can be done: see `_spread`. So it costs several vjps, and is asked only where a law seems broken.
+    that can be done: see `_spread`. Else the same sum nearer to zero tells, where it is larger: see `core/nearer.py`.
+    So it costs several vjps, and is asked only where a law seems broken.
     """
-    if not _can_respond(investigation, mode) or not np.isfinite(off).all():
+    if not np.isfinite(off).all():
+        return False
+    return _spreads_explain(investigation, mode, sum_, off) or sum_vanishes(investigation, mode, sum_, off)
+
+
+def _spreads_explain(
+    investigation: Investigation, mode: Mode, sum_: Sequence[tuple[float, Vector]], off: Vector
+) -> bool:
+    """Whether each answer is as far off by itself, as it is measured."""
+    if not _can_respond(investigation, mode):
         return False
     asked = [(abs(factor), rounded(_asked_of(investigation, mode), question)) for factor, question in sum_]
 

@@ -9,9 +9,9 @@ import numpy as np
 
 from gradproof.core.capabilities import Elsewhere, Stateless
 from gradproof.core.cost import BudgetExhausted
-from gradproof.core.drowned import drowns, is_buried, look_at, noise_of_order_one
+from gradproof.core.drowned import drowns, fades, is_buried, look_at, noise_of_order_one
 from gradproof.core.investigation import Investigation
-from gradproof.core.precision import DOUBLE
+from gradproof.core.precision import SINGLE
 from gradproof.core.status import Status
 from gradproof.core.stencil import Stencil
 from gradproof.properties.allowance import round_off_of
@@ -24,21 +24,23 @@ _TRIED = 2
 def is_drowned(investigation: Investigation, findings: Sequence[Finding]) -> bool:
     """Whether all that is wrong is round-off of numbers of order one: that is the noise of these outputs then."""
     problem = investigation.problem
-    if problem.noise is not None or problem.coarsest_eps > DOUBLE or problem.capability(Elsewhere) is None:
+    if problem.coarsest_eps > SINGLE or problem.capability(Elsewhere) is None:
         return False
     wrong = [entry for each in findings for entry in each.entries if entry.status is Status.WRONG]
     if not wrong or not all(_is_small(investigation, entry) for entry in wrong):
         return False
+    noise = Stencil(investigation).noise.copy()
+    for entry in wrong:
+        run = entry.output.block.slice
+        noise[run] = np.fmax(noise[run], noise_of_order_one(investigation, entry.input.coordinate))
+    if problem.noise is not None and not (noise > problem.noise).any():
+        return False  # it is known to be as noisy, and that explains nothing
     worst = [each.entries[0] for each in findings if each.entries and each.entries[0].status is Status.WRONG][:_TRIED]
     try:
         if not all(_drowns(investigation, entry) for entry in worst):
             return False
     except BudgetExhausted:
         return False  # what was found stands
-    noise = Stencil(investigation).noise.copy()
-    for entry in wrong:
-        run = entry.output.block.slice
-        noise[run] = np.fmax(noise[run], noise_of_order_one(investigation, entry.input.coordinate))
     investigation.take_as(replace(problem, noise=noise))
     return True
 
@@ -46,14 +48,17 @@ def is_drowned(investigation: Investigation, findings: Sequence[Finding]) -> boo
 def _drowns(investigation: Investigation, entry: Entry) -> bool:
     """Whether one entry does. Where longer steps see a slope at the point, that is asked first.
 
-    If the ladder and the claim both have its digits, neither is all round-off. If the ladder alone has them, round-off
-    of the derivative must explain the claim; unless all operations are the framework's own, which have no branch for
-    such points that could be wrong. If the claim alone has them, the ladder's steps lie between two lines of a grid.
+    If the ladder and the claim both have its digits, neither is all round-off; one may be the slope of what round-off
+    inside has left of the function. If the ladder alone has them, round-off of the derivative must explain the claim;
+    unless all operations are the framework's own, which have no branch for such points that could be wrong. If the
+    claim alone has them, the ladder's steps lie between two lines of a grid.
     """
     row, column = entry.output.coordinate, entry.input.coordinate
     here, is_own = look_at(investigation, row, column), investigation.problem.capability(Stateless) is not None
-    if here.is_seen and (here.shows(entry.numeric) if here.shows(entry.analytic) else not is_own):
-        return entry.difference <= round_off_of(investigation, row, column) and drowns(investigation, row, column, here)
+    is_shown = here.shows(entry.analytic)
+    needs_reason = here.is_seen and (here.shows(entry.numeric) if is_shown else not is_own)
+    if needs_reason and entry.difference > round_off_of(investigation, row, column):
+        return is_own and is_shown and fades(investigation, row, column, entry.difference / abs(here.fine))
     return drowns(investigation, row, column, here)
 
 

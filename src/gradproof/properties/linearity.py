@@ -9,6 +9,7 @@ import numpy as np
 
 from gradproof.core.agreement import close, is_sum, largest_of, worst_difference
 from gradproof.core.investigation import Investigation
+from gradproof.core.nearer import sum_vanishes
 from gradproof.core.options import Options
 from gradproof.core.precision import DOUBLE, ENTRY_ROUND_OFF, least_spacing
 from gradproof.core.problem import Mode, Problem
@@ -63,7 +64,7 @@ def _take_apart(investigation: Investigation, options: Options) -> Iterator[Find
             want = factor * first
         if not close(want, got, problem, abs(factor) * slack + least):
             law = f"{factor:g} times {words.cotangent} must give {factor:g} times the gradient"
-            if not explains(investigation, Mode.REVERSE, [(factor, v), (1.0, factor * v)], want - got):
+            if not explains(investigation, Mode.REVERSE, [(factor, v), (-1.0, factor * v)], want - got):
                 yield _broken(problem, _Law(law, want, got), first)
                 return
     c = constant(investigation)
@@ -72,7 +73,8 @@ def _take_apart(investigation: Investigation, options: Options) -> Iterator[Find
     with np.errstate(over="ignore"):
         want = first + other
     adds_up = is_sum(got, want, max(largest_of(first), largest_of(other)), problem, slack)
-    if not adds_up and not explains(investigation, Mode.REVERSE, [(1.0, w) for w in (v, c, v + c)], want - got):
+    parts = [(1.0, v), (1.0, c), (-1.0, v + c)]
+    if not adds_up and not explains(investigation, Mode.REVERSE, parts, want - got):
         law = f"the sum of two values of {words.cotangent} must give the sum of the gradients"
         yield _broken(problem, _Law(law, want, got), first)
     elif investigation.rows is not None:
@@ -82,8 +84,10 @@ def _take_apart(investigation: Investigation, options: Options) -> Iterator[Find
 def _against_rows(investigation: Investigation, sum_: RowSum, gradient: Vector) -> Iterator[Finding]:
     """A vjp may take one element of a cotangent at a time for something else than many."""
     # what rounds in the rows does so about as much in their sum
-    if not sum_.equals(gradient, 1.0) and not explains(
-        investigation, Mode.REVERSE, [(2.0, sum_.cotangent)], sum_.expected - gradient
+    off = sum_.expected - gradient
+    if not sum_.equals(gradient, 1.0) and not (
+        explains(investigation, Mode.REVERSE, [(2.0, sum_.cotangent)], off)
+        or sum_vanishes(investigation, Mode.REVERSE, sum_.law, off)
     ):
         problem, words = investigation.problem, investigation.problem.words
         law = f"many elements of {words.cotangent} together must give the sum of what each gives by itself"

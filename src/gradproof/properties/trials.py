@@ -46,6 +46,8 @@ from gradproof.properties.allowance import allowed_difference, zero_gradient
 
 # How many powers of two take turns: a prime, so that few shapes have the same ones in another order of memory.
 _POWERS = 7
+# Elements of a cotangent that are asked for one at a time, where the sum of all may be round-off.
+_SINGLY = 16
 # Layouts with memory between or beside the elements, or in another order, those first.
 _ARRANGED = (MemoryLayout.TRANSPOSED, MemoryLayout.CHANNELS_LAST, MemoryLayout.SLICED)
 
@@ -170,6 +172,15 @@ class RowSum:
         inside = ~leaves_range(gradient, self.expected, self._investigation.problem)
         slack = self._slack + self._options.nondet_tol / factor
         return within(np.where(inside, gradient, 0.0), np.where(inside, self.expected, 0.0), slack)
+
+    @property
+    def law(self) -> list[tuple[float, Vector]]:
+        """Questions that add up to nothing: the cotangent, less some of its elements, less the others together."""
+        v = self.cotangent
+        some = np.argsort(-np.abs(v) * np.abs(self._rows).max(axis=1), kind="stable")[:_SINGLY]
+        singly = np.zeros((len(some), len(v)))
+        singly[np.arange(len(some)), some] = v[some]
+        return [(1.0, v), *((-1.0, each) for each in singly), (-1.0, v - singly.sum(axis=0))]
 
     @functools.cached_property
     def _slack(self) -> Vector:

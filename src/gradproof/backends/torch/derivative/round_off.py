@@ -30,6 +30,14 @@ from gradproof.core.precision import SINGLE, least_spacing
 _DOUBLE = (torch.float64, torch.complex128)
 _FUSED = "backward"
 """In the names of operators that are taken apart."""
+_CANCELLING = ("log_softmax", "logsumexp", "gelu")
+"""And in those of others that are: inside, all but what is left of 1 - 1 is lost where they saturate."""
+_SUM = "aten::sum"
+_PICKING = frozenset(
+    f"aten::{name}"
+    for name in ("max", "min", "amax", "amin", "median", "nanmedian", "mode", "kthvalue", "sort", "topk")
+)
+"""Operators that give numbers which they were given: a derivative looks where these are the same to the last bit."""
 _OF_MATRICES = ("linalg_", "cholesky", "triangular_solve", "geqrf", "ormqr", "householder_product")
 """In the names of operators of linear algebra."""
 # What these are taken to lose, in eps of the norm of a typical row. Of the spread that one eps of the entries' rms
@@ -53,6 +61,8 @@ class RandomRounding(TorchDispatchMode):
         self._decompositions, self._is_zero = decompositions(), is_zero_tensor()
         self._generator = torch.Generator().manual_seed(seed)
         self._takes_apart = seed % 3 != 0
+        self._sums_singly = False
+        """Whether terms of a sum are added one by one, each time to a number of order one."""
         self._allocated = Allocated()
 
     def __torch_dispatch__(
@@ -63,7 +73,12 @@ class RandomRounding(TorchDispatchMode):
         if made is not None:
             return made
         made = func(*self._moved(func, args), **named)
+        name = func._schema.name
+        if self._sums_singly and name == _SUM:
+            made = self._beside(made, 1.0)
         self._allocated.note((*args, *named.values()), made)
+        if name in _PICKING:
+            return made
         returns = func._schema.returns
         if len(returns) == 1:
             return self._as_returned(made, returns[0])
@@ -74,16 +89,21 @@ class RandomRounding(TorchDispatchMode):
 
     def _apart(self, func: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
         """What an operator gives step by step, each of them rounded; None: it is done in one."""
-        if not self._takes_apart or _FUSED not in func._schema.name or func._schema.is_mutable:
+        name = func._schema.name
+        cancels = any(part in name for part in _CANCELLING)
+        if not self._takes_apart or func._schema.is_mutable or not (cancels or _FUSED in name):
             return None
         steps = self._decompositions.get(func)
         if steps is None:
             return None
+        self._sums_singly = cancels
         try:
             with self:
                 return steps(*args, **named)
         except Exception:  # written for other arguments
             return None
+        finally:
+            self._sums_singly = False
 
     def _moved(self, func: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
         """What an operator is given, moved by what it may lose inside."""

@@ -17,6 +17,7 @@ import torch
 
 from gradproof.backends.calls import Call
 from gradproof.backends.torch.calls import flatten_outputs
+from gradproof.backends.torch.derivative.drawn import Drawn
 from gradproof.backends.torch.derivative.round_off import RandomRounding
 from gradproof.backends.torch.derivative.twin import NOT_TRIED, Tried, Twin
 from gradproof.backends.torch.derivative.widening import Widening, wide
@@ -94,13 +95,13 @@ class _Trial:
     def __init__(self, call: Call, point: Point, chosen: Sequence[int], outputs: Sequence[torch.Tensor]) -> None:
         self._call, self._point, self._chosen = call, point, chosen
         self._evaluations = 0
-        self._twin = Twin(call, point)
+        self._twin, self._drawn = Twin(call, point), Drawn(draws=call.draws)
         self._at = _Base(point.coordinates, [], outputs)
         self._spreads_here: list[torch.Tensor] | None = None
         """By how much round-off moves each number of the outputs at the point, once that was asked."""
 
     def run(self) -> Tried:
-        """Random numbers may be others in double precision: in float32 values would tell, in half they would not."""
+        """Random numbers may be others in double precision: in float32 that is seen, in half it would not be."""
         if any(tensor.layout is not torch.strided for tensor in self._point.tensors):
             return NOT_TRIED
         twin = self._twin
@@ -113,13 +114,14 @@ class _Trial:
             self._at = dataclasses.replace(self._at, wide=twin.here)
             are_wide = self._are_wide()
             is_one = (are_wide and self._follows()) or self._is_one_further_away()
+            is_one = is_one and self._drawn.is_same
         except Exception:  # whatever it raises in another precision, or on a device without it: it does not run there
             are_wide = is_one = False
         return Tried(twin if is_one else None, self._evaluations, twin.here if are_wide else None)
 
     def _run(self, coordinates: Vector) -> list[Any]:
         self._evaluations += 1
-        return self._twin.run(coordinates)
+        return self._drawn.by_twin(lambda: self._twin.run(coordinates))
 
     def _are_wide(self) -> bool:
         """Whether the outputs of a twin are those of the call in double precision."""
@@ -318,7 +320,7 @@ class _Trial:
         try:
             for leaf in self._point.leaves:
                 leaf.write(coordinates[leaf.block.slice])
-            original = flatten_outputs(self._call())
+            original = flatten_outputs(self._drawn.by_call(self._call))
             return [original[i].detach().clone() for i in self._chosen]  # one may be an input
         finally:
             self._point.restore()
