@@ -683,3 +683,20 @@ def test_a_suite_refuses_before_the_work(options: list[str], sentence: str, tmp_
 def test_an_executor_must_be_one() -> None:
     with pytest.raises(TypeError, match=r"executor must be a concurrent\.futures\.Executor, got int"):
         gradproof.check(lambda x: x, np.ones(2), jac=np.eye(2), executor=cast(Any, 2))
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_what_is_no_case_does_not_keep_others_from_being_checked(module: Path, jobs: int) -> None:
+    path = module.parent / "among.py"
+    path.write_text(
+        "import torch\nx = torch.ones(2, dtype=torch.float64, requires_grad=True)\n"
+        "case_bad = 3\ncase_several = [(torch.sin, x), 'odd', (torch.cos, x)]\n"
+    )
+    done = run("check", str(path), "--jobs", str(jobs))
+    assert done.exit_code == 2
+    assert "case_several[0]" in done.output
+    assert "case_several[2]" in done.output
+    assert "is no case: expected (func, inputs), got int" in done.output
+    path.write_text("case_bad = 3\n")
+    alone = run("check", str(path))
+    assert (alone.exit_code, "is no case" in alone.output) == (2, True)

@@ -24,12 +24,12 @@ from gradproof.results.report import Report
 from gradproof.results.run import Checked, Crash, Run
 from gradproof.results.shrunk import ShrinkResult
 from gradproof.shrinking.door import shrink
-from gradproof.targets import Case, crash_of, find_cases
+from gradproof.targets import Case, Found, NoCase, crash_of, find_cases_among
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A case that `check` could make no sense of, or that leaves nothing to check, and why."""
+    """What is no case, or one that `check` could make no sense of, or that leaves nothing to check, and why."""
 
     name: str
     why: str
@@ -50,7 +50,7 @@ Result = Checked | Crash | Refusal
 
 def run_cases(target: str, options: Mapping[str, Any], jobs: int = 1) -> Outcome:
     """Check every case of a target; `TargetError` if there is none. Ctrl-C ends it with what is there by then."""
-    cases = find_cases(target)
+    cases = find_cases_among(target)
     results: dict[int, Result] = {}
     found = _here(cases, options) if jobs == 1 else _in_processes(target, [case.name for case in cases], options, jobs)
     stopped = False
@@ -62,9 +62,15 @@ def run_cases(target: str, options: Mapping[str, Any], jobs: int = 1) -> Outcome
     return _gathered([results[number] for number in sorted(results)], target, options, stopped)
 
 
-def _here(cases: Sequence[Case | Crash], options: Mapping[str, Any]) -> Iterator[tuple[int, Result]]:
+def _here(cases: Sequence[Found], options: Mapping[str, Any]) -> Iterator[tuple[int, Result]]:
     for number, case in enumerate(cases):
-        yield number, case if isinstance(case, Crash) else result_of(case, options)
+        yield number, _result(case, options)
+
+
+def _result(found: Found, options: Mapping[str, Any]) -> Result:
+    if isinstance(found, NoCase):
+        return Refusal(found.name, found.why)
+    return found if isinstance(found, Crash) else result_of(found, options)
 
 
 def result_of(case: Case, options: Mapping[str, Any]) -> Result:
@@ -90,7 +96,7 @@ def shrink_cases(
     target: str, names: Collection[str], options: Mapping[str, Any]
 ) -> Iterator[tuple[str, ShrinkResult | BaseException]]:
     """The cases of these names, made anew and as small as what is wrong with them allows; or what came in between."""
-    for case in find_cases(target):
+    for case in find_cases_among(target):
         if case.name in names and isinstance(case, Case):
             try:
                 yield case.name, shrink(case.func, case.inputs, case.kwargs, **{**options, **case.options})
@@ -189,13 +195,12 @@ class _threads_shared:  # noqa: N801 (used as a function, in a with statement)
 
 Sent = tuple[str, Any]
 
-_found = functools.lru_cache(maxsize=1)(find_cases)
+_found = functools.lru_cache(maxsize=1)(find_cases_among)
 
 
 def _numbered(target: str, options: dict[str, Any], number: int) -> Sent:
     """In a process: what a case comes to, as data that can be sent: a report as JSON."""
-    case = _found(target)[number]
-    result = case if isinstance(case, Crash) else result_of(case, options)
+    result = _result(_found(target)[number], options)
     return ("checked", dump_run(Run((result,)))) if isinstance(result, Checked) else ("other", result)
 
 

@@ -16,9 +16,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from gradproof.results.run import Crash
+
+F = TypeVar("F")
 
 _PREFIX = "case_"
 
@@ -43,16 +45,46 @@ class Case:
     """Those of `gradproof.check` that belong to this case."""
 
 
+@dataclass(frozen=True, slots=True)
+class NoCase:
+    """What stands where a case should, by name, and why it is none."""
+
+    name: str
+    why: str
+
+
+Found = Case | Crash | NoCase
+
+
 def find_cases(target: str) -> list[Case | Crash]:
     """The cases that a target names; `TargetError` if there is none. Where making a case raises, there is its crash."""
-    found = [*cases_of(target)]
+    return _some(target, [*cases_of(target)])
+
+
+def find_cases_among(target: str) -> list[Found]:
+    """The same, and what is no case beside others; `TargetError` if there is nothing else."""
+    found = _some(target, [*_found(target)])
+    for each in found:
+        if not isinstance(each, NoCase):
+            return found
+    return [*cases_of(target)]  # which says what it is
+
+
+def cases_of(target: str) -> Iterator[Case | Crash]:
+    """The cases that a target names, each made when it is asked for; `TargetError` for what is none."""
+    for found in _found(target):
+        if isinstance(found, NoCase):
+            raise TargetError(f"{found.name} {found.why}")
+        yield found
+
+
+def _some(target: str, found: list[F]) -> list[F]:
     if not found:
         raise TargetError(f"{target} has no cases: name a target, or functions {_PREFIX}*")
     return found
 
 
-def cases_of(target: str) -> Iterator[Case | Crash]:
-    """The cases that a target names, each made when it is asked for."""
+def _found(target: str) -> Iterator[Found]:
     path, separator, name = _split(target)
     module = _load(path)
     if separator:
@@ -134,7 +166,7 @@ def _attribute(module: ModuleType, name: str, path: str) -> Any:
     return value
 
 
-def _cases(name: str, value: Any) -> Iterator[Case | Crash]:
+def _cases(name: str, value: Any) -> Iterator[Found]:
     if isinstance(value, tuple) and value and callable(cast(tuple[Any, ...], value)[0]):
         yield _case(name, cast(tuple[Any, ...], value))
     elif isinstance(value, Mapping):
@@ -143,13 +175,13 @@ def _cases(name: str, value: Any) -> Iterator[Case | Crash]:
     elif isinstance(value, Iterable) and not isinstance(value, (str, bytes)):
         yield from _items(name, cast(Iterable[Any], value))
     elif callable(value):
-        _require_no_arguments(name, value)
-        yield from _made(name, value)
+        needed = _missing_arguments(value)
+        yield from [NoCase(name, needed)] if needed else _made(name, value)
     else:
-        raise TargetError(f"{name} is no case: expected (func, inputs), got {type(value).__name__}")
+        yield NoCase(name, f"is no case: expected (func, inputs), got {type(value).__name__}")
 
 
-def _items(name: str, items: Iterable[Any]) -> Iterator[Case | Crash]:
+def _items(name: str, items: Iterable[Any]) -> Iterator[Found]:
     """The cases of a collection; a generator that raises ends with a crash."""
     number, rest = 0, iter(items)
     while True:
@@ -164,15 +196,16 @@ def _items(name: str, items: Iterable[Any]) -> Iterator[Case | Crash]:
         number += 1
 
 
-def _made(name: str, function: Callable[[], Any]) -> Iterator[Case | Crash]:
+def _made(name: str, function: Callable[[], Any]) -> Iterator[Found]:
     try:
         value = function()
     except (Exception, SystemExit) as error:
         yield crash_of(name, error)
         return
     if callable(value):
-        raise TargetError(f"{name}() returned a function: expected (func, inputs)")
-    yield from _cases(name, value)
+        yield NoCase(name, "returned a function: expected (func, inputs)")
+    else:
+        yield from _cases(name, value)
 
 
 def crash_of(name: str, error: BaseException) -> Crash:
@@ -182,14 +215,16 @@ def crash_of(name: str, error: BaseException) -> Crash:
     return Crash(name, type(error).__qualname__, str(error), told)
 
 
-def _case(name: str, parts: tuple[Any, ...]) -> Case:
+def _case(name: str, parts: tuple[Any, ...]) -> Case | NoCase:
     if not 2 <= len(parts) <= 4 or not all(isinstance(part, Mapping) for part in parts[2:]):
-        raise TargetError(f"{name} is no case: expected (func, inputs), and at most kwargs and options as dictionaries")
+        return NoCase(name, "is no case: expected (func, inputs), and at most kwargs and options as dictionaries")
     return Case(name, *parts)
 
 
-def _require_no_arguments(name: str, function: Callable[..., Any]) -> None:
+def _missing_arguments(function: Callable[..., Any]) -> str:
+    """Why a function that should make a case cannot be called for it; nothing if it can."""
     try:
         inspect.signature(function).bind()
     except (TypeError, ValueError) as error:
-        raise TargetError(f"{name} must be callable without arguments and return (func, inputs): {error}") from error
+        return f"must be callable without arguments and return (func, inputs): {error}"
+    return ""
