@@ -99,7 +99,7 @@ class Tangents:
     ) -> None:
         self._outputs, self._tangents, self._primals = outputs, tangents, primals
         changed = [t if t is None else in_kind(t, f.model) for t, f in zip(tangents, outputs.frames, strict=True)]
-        if all(kind is tangent for kind, tangent in zip(changed, tangents, strict=True)):  # nearly always
+        if len(changed) == 1 and changed[0] is tangents[0]:  # nearly always
             changed = tangents  # which are held once
         self.coordinates = outputs.read(changed)
 

@@ -87,9 +87,9 @@ class Reverse:
                 else:
                     outputs.append(output)
                     cotangents.append(frame.build_in(layout, cotangent[block.slice]))
-            gradients = self._pull(outputs, cotangents)
-            none = all(gradient is None for gradient in gradients)
-            return alike(self._point.space.size, 0.0) if none else self._point.gather(gradients)
+            gradients, size = self._pull(outputs, cotangents), self._point.space.size
+            none = size > PART and all(gradient is None for gradient in gradients)
+            return alike(size, 0.0) if none else self._point.gather(gradients)
 
         return self.graph.ask(pulled)
 
