@@ -27,6 +27,7 @@ from gradproof.backends import Session
 from gradproof.causes.explain import explained
 from gradproof.core.cost import BudgetExhausted, Cost
 from gradproof.core.filters import kept_filters
+from gradproof.core.hollow import hollow
 from gradproof.core.investigation import Investigation
 from gradproof.core.noise import computed_in, told
 from gradproof.core.options import Options, Strategy
@@ -191,6 +192,7 @@ def _round(session: Session, request: Request, make: Callable[[], Problem], orde
         findings = with_values_told(findings, [name for name, _ in asked])
         findings, allowed = _accepted(findings, options)
         notes += allowed
+    notes += hollow(investigation, options, seen)
     if options.precision is None:
         notes += told(investigation)
     texts = tuple(dict.fromkeys(note.text for note in notes))

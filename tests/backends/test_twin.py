@@ -265,10 +265,10 @@ def test_numbers_that_are_rounded_where_no_operator_is_seen_are_no_twin() -> Non
 
 
 def test_random_numbers_in_half_precision_leave_no_twin() -> None:
-    def of(dtype: torch.dtype) -> tuple[str, ...]:
+    def of(dtype: torch.dtype) -> list[str]:
         dropped = gradproof.check(lambda x: torch.nn.functional.dropout(x.sin(), 0.5), numbers(40, dtype=dtype))
         assert dropped.verdict is not Verdict.FAIL, str(dropped)
-        return dropped.notes
+        return [note for note in dropped.notes if "float64" in note]
 
     assert not of(torch.bfloat16)
     assert of(torch.float32)
@@ -321,9 +321,9 @@ def _behind_zero() -> tuple[torch.Tensor, torch.Tensor]:
 def test_random_numbers_behind_a_zero_weight_are_those_of_the_call(name: str) -> None:
     inputs = _behind_zero()
     assert gradproof.check(DRAWING[name], inputs).ok
-    for fast in (False, True):
+    for fast_mode in (False, True):
         with pytest.warns(UserWarning, match="not a double precision"):
-            assert gradcheck(DRAWING[name], inputs, fast_mode=fast)
+            assert gradcheck(DRAWING[name], inputs, fast_mode=fast_mode)
 
 
 @pytest.mark.parametrize("name", DRAWING)

@@ -68,8 +68,8 @@ class Quotients:
             self.noise *= self.still
         if problem.noise is None:  # no number is sharper than the smallest ones are apart, but for zeros
             least = EVALUATION_ROUND_OFF * least_spacing(outputs.finest_eps if low else DOUBLE)
-            looked = 0 < outputs.size <= PART or self._may_be_below(least, known)
-            if looked and lowest(self.noise) < least:
+            is_short = outputs.size <= PART
+            if outputs.size and (is_short or self._may_be_below(least, known)) and lowest(self.noise) < least:
                 np.maximum(self.noise, least, out=self.noise, where=low or self.size > 0)
         self.refusal: Exception | None = None
         self._visited = investigation.once(Visited)
