@@ -68,8 +68,7 @@ class Quotients:
             self.noise *= self.still
         if problem.noise is None:  # no number is sharper than the smallest ones are apart, but for zeros
             least = EVALUATION_ROUND_OFF * least_spacing(outputs.finest_eps if low else DOUBLE)
-            is_short = outputs.size <= PART
-            if outputs.size and (is_short or self._may_be_below(least, known)) and lowest(self.noise) < least:
+            if outputs.size and self._may_be_below(least, known) and lowest(self.noise) < least:
                 np.maximum(self.noise, least, out=self.noise, where=low or self.size > 0)
         self.refusal: Exception | None = None
         self._visited = investigation.once(Visited)
@@ -92,7 +91,7 @@ class Quotients:
     def _may_be_below(self, least: float, lengths: list[float]) -> bool:
         """Whether some noise may be, as far as the lengths of the outputs tell; to look at all of it is a pass."""
         outputs = self.problem.outputs
-        known = self.only_eps is not None and self.still is None
+        known = outputs.size > PART and self.only_eps is not None and self.still is None
         return not (known and all(outputs.is_above(least / self._unit, lengths, k) for k in range(len(lengths))))
 
     def _is_sharp(self, error: float) -> bool:
