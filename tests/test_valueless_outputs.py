@@ -66,3 +66,16 @@ def test_reports_with_nan_survive_their_documents(value: float) -> None:
     assert again == report
     assert hash(again.findings[0]) == hash(report.findings[0])
     assert again != check(lambda x: masked(x, value), 2 * point().detach().requires_grad_())
+
+
+@pytest.mark.parametrize("strategy", ["probes", "entries"])
+@pytest.mark.parametrize("right", [True, False])
+def test_a_certificate_says_that_they_were_not_seen(right: bool, strategy: str) -> None:
+    """An error in the row of an output that is no number would not have been noticed."""
+    report = check(lambda x: (torch.clone if right else doubled)(masked(x, math.nan)), point(), strategy=strategy)
+    assert report.verdict is (Verdict.INCONCLUSIVE if right else Verdict.FAIL)
+    assert report.certificate is not None
+    assert all(math.isinf(size) for _, size in report.certificate.smallest)
+    seen = check(lambda x: torch.clone(masked(x, 1.0)), point(), strategy=strategy)
+    assert seen.certificate is not None
+    assert all(size < 1e-3 for _, size in seen.certificate.smallest)

@@ -191,7 +191,8 @@ def _all_seen(tolerances: Tolerances, tiles: Iterator[_Tile]) -> list[_Tile]:
 def seen_of(tolerances: Tolerances, judged: list[Judged], survey: Survey) -> Seen:
     """Every entry was compared: nothing can have been missed beyond the tolerance of the largest entry.
 
-    Of entries that were measured again, error bars excuse more; at a kink, all between its two sides is excused.
+    Of entries that were measured again, error bars excuse more; at a kink, all between its two sides is excused. Of an
+    output that is no number here, nothing was seen.
     """
     excused = survey.between_sides()
     for each in judged:
@@ -200,6 +201,8 @@ def seen_of(tolerances: Tolerances, judged: list[Judged], survey: Survey) -> See
             bars[k] += abs(right - left)
         bars[each.status == Status.WRONG.rank] = 0.0
         np.maximum.at(excused, each.suspects.columns, bars)
+    if not every(np.isfinite(survey.stencil.problem.value)):
+        excused[:] = np.inf
     blocks = enumerate(survey.stencil.problem.inputs.blocks)
     smallest = (max(tolerances.widest(k), float(excused[block.slice].max(initial=0.0))) for k, block in blocks)
     return Seen(tuple(smallest), 0.0)
