@@ -19,6 +19,7 @@ from gradproof.core.problem import Mode
 from gradproof.core.space import Place
 from gradproof.core.stencil import Stencil
 from gradproof.core.types import Flags, Vector
+from gradproof.core.visited import Visited
 from gradproof.core.wide import widened
 
 # Entries that are measured beside the one that differs; the lines (of an output, or of an input in forward mode) that
@@ -62,8 +63,11 @@ def is_wrong_by_long_steps(
 ) -> bool:
     """Whether an entry does not agree by the steps that others are measured with, either.
 
-    Else shorter ones have seen no more of it than one step of a staircase.
+    Else shorter ones have seen no more of it than one step of a staircase. Nothing is asked where far longer steps have
+    shown the same slope as they.
     """
+    if (place[0].coordinate, place[1].coordinate) in investigation.once(Visited).same_from_afar:
+        return True
     stencil, entry, within = Stencil(investigation), _entry(investigation, mode, *place), _LESS * difference
     for longer in _LONGER:
         (fine,), (apart,), (floor,) = _slopes(stencil, [entry], longer)

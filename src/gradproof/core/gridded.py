@@ -16,6 +16,7 @@ from gradproof.core.jumps import lone_jumps
 from gradproof.core.precision import CLEAR
 from gradproof.core.stencil import Stencil
 from gradproof.core.types import Vector
+from gradproof.core.visited import Visited
 
 # The rungs of steps that show the slope behind a grid: the long ones bend, and short ones see few lines. How far from
 # what is claimed it is at most, as a part of what differs; and from what was measured, by the first, if there is none.
@@ -36,10 +37,10 @@ def grid_width(stencil: Stencil, row: int, column: int, *, measured: float, clai
     """
     entry, apart = _Entry(stencil, row, column, measured), claimed - measured
     first = entry.slope(_BEHIND[0])
-    if abs(first) <= _SAME * abs(apart):  # nearly always
-        return None
-    straight = (4.0 * entry.slope(_BEHIND[0] + 1) - first) / 3.0
-    if abs(straight) <= _SAME * abs(apart):  # it was the bend of a smooth function
+    # as nearly always, or there is the bend of a smooth function in it
+    straight = first if abs(first) <= _SAME * abs(apart) else (4.0 * entry.slope(_BEHIND[0] + 1) - first) / 3.0
+    if abs(straight) <= _SAME * abs(apart):
+        stencil.investigation.once(Visited).same_from_afar.add((row, column))
         return None
     if not any(abs(entry.slope(rung) - apart) <= _LIKE * abs(apart) for rung in _BEHIND):
         return None

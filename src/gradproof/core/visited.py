@@ -27,6 +27,8 @@ class Visited:
 
     def __init__(self, investigation: Investigation) -> None:
         self._known: dict[tuple[int, float], tuple[tuple[int, ...], Vector, float]] = {}
+        self.same_from_afar: set[tuple[int, int]] = set()
+        """The entries, by output and input, that have the same slope by steps nearly as long as the input."""
 
     def look(self, index: Indices, step: Vector, outputs: slice | Indices, evaluate: Evaluate) -> tuple[Matrix, Vector]:
         """What `evaluate` gives for these coordinates and steps; only what is not known yet is evaluated."""
