@@ -59,3 +59,14 @@ def test_what_a_tolerance_excuses_is_not_told() -> None:
     x = torch.linspace(0.5, 2.0, 4, dtype=torch.float64).requires_grad_()
     function = custom(lambda x: 1e-3 * x, lambda saved, grad: 1e-3 * grad)
     assert not check(function, x, atol=1.0).notes
+
+
+@pytest.mark.parametrize("strategy", ["probes", "entries"])
+@pytest.mark.parametrize("seed", range(6))
+def test_one_number_that_moves_several_outputs_claims_what_its_entries_do(seed: int, strategy: str) -> None:
+    """The gradient for a cotangent is a sum of entries of 1e5, which may cancel or add up."""
+    a = torch.tensor([0.3, 0.7], dtype=torch.float64, requires_grad=True)
+    b = torch.tensor(0.4, dtype=torch.float64, requires_grad=True)
+    report = check(lambda a, b: LARGE * a + 1e5 * b, (a, b), seed=seed, strategy=strategy)
+    told = [note for note in report.notes if "input 1 `b`" in note]
+    assert all("gradient for a cotangent of at most 1" in note for note in told if "1e+05" not in note)

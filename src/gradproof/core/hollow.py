@@ -16,9 +16,13 @@ from gradproof.core.options import Options
 from gradproof.core.seen import Note, Seen
 from gradproof.core.space import Block
 
-_NOTE = (
+_OF_ENTRIES = (
     "an error of {size:.2g} could hide in an entry of {input}, of which no more than {most:.2g} is claimed: "
     "of no single entry a digit was verified"
+)
+_OF_SUMS = (
+    "an error of {size:.2g} could hide in an entry of {input}, whose gradient for a cotangent of at most 1 came to "
+    "no more than {most:.2g}"
 )
 
 
@@ -33,14 +37,17 @@ def hollow(investigation: Investigation, options: Options, seen: Seen | None) ->
     for block, size in zip(investigation.problem.inputs.blocks, seen.smallest, strict=True):
         if not block.size or abs(float(investigation.pullback[block.start])) >= size:
             continue
-        most = _most(investigation, block)
-        if 0.0 < most < size < np.inf:
-            yield Note(_NOTE.format(input=block.label, size=size, most=most))
+        yield from _told(investigation, block, size)
 
 
-def _most(investigation: Investigation, block: Block) -> float:
-    """What no entry that is claimed of an input exceeds, if entries do not cancel; zero: nothing is claimed."""
+def _told(investigation: Investigation, block: Block, size: float) -> Iterator[Note]:
+    """The note on one input, if what is claimed of it is less; what rows claim is known, of sums they may cancel."""
     if investigation.rows is not None:
-        return largest_of(investigation.rows[:, block.slice])
-    least = smallest_of(investigation.cotangent)
-    return largest_of(investigation.pullback[block.slice]) / least if least else np.inf
+        most = largest_of(investigation.rows[:, block.slice])
+        if 0.0 < most < size < np.inf:
+            yield Note(_OF_ENTRIES.format(input=block.label, size=size, most=most))
+        return
+    gradient, cotangent = largest_of(investigation.pullback[block.slice]), investigation.cotangent
+    least, largest = smallest_of(cotangent), largest_of(cotangent)
+    if 0.0 < gradient < least * size < np.inf:
+        yield Note(_OF_SUMS.format(input=block.label, size=size, most=gradient / largest))

@@ -15,7 +15,10 @@ from gradproof.core.types import Vector
 
 @contextmanager
 def measured_in(investigation: Investigation, scale: Vector) -> Generator[None]:
-    """Meanwhile, steps are measured in this scale. What was asked `once` stands: it does not depend on that."""
+    """Meanwhile, steps are measured in this scale.
+
+    What was asked `once` stands: it was measured in the other scale, and is true in this one, too.
+    """
     before, investigation.scale = investigation.scale, scale
     try:
         yield

@@ -4,7 +4,7 @@ The gradient of a saturated loss is what is left of 1 - 1, so that two ways to c
 forward mode, or the gradient for a sum and the sum of two gradients. Nothing at the point tells that from a law that is
 broken. But nearer to zero the function comes out of its saturation, and there such a law is broken too. One that is
 broken in the tail alone is not: only a derivative that is made of the framework's own operations, which have no branch
-for such points that could be wrong, is judged elsewhere.
+for such points that could be wrong, is judged elsewhere. (A hook may have one; nothing tells that it is there.)
 """
 
 from __future__ import annotations
@@ -22,6 +22,9 @@ from gradproof.core.precision import HALF_OR_LESS, reordered
 from gradproof.core.problem import Mode, OutputChangedError
 from gradproof.core.types import Vector
 
+# The questions of a law of multiples.
+_MULTIPLES = 2
+
 Terms = Sequence[Vector]
 """What must add up to nothing, element by element."""
 
@@ -29,9 +32,12 @@ Terms = Sequence[Vector]
 def sum_vanishes(investigation: Investigation, mode: Mode, sum_: Sequence[tuple[float, Vector]], off: Vector) -> bool:
     """Whether answers to questions, each times a factor, add up to nothing nearer to zero, as the questions do.
 
-    At the point they leave `off`.
+    At the point they leave `off`. A question and a multiple of it are no such law: the factors are powers of two, which
+    round-off does not know of.
     """
     questions = [factor * question for factor, question in sum_]
+    if len(questions) <= _MULTIPLES:
+        return False
     left = np.abs(sum(questions, np.zeros_like(questions[0])))
     if not (left <= reordered(investigation.problem.coarsest_eps) * np.abs(questions).max(axis=0)).all():
         return False  # no law of these questions alone

@@ -65,7 +65,9 @@ class _Drawing(TorchDispatchMode):
         if torch.Tag.nondeterministic_seeded in getattr(func, "tags", ()):
             parts = cast("tuple[Any, ...]", made) if isinstance(made, tuple) else (made,)
             self._into += [
-                part.detach().to(torch.float64, copy=True) for part in parts if isinstance(part, torch.Tensor)
+                part.detach().to(torch.complex128 if part.is_complex() else torch.float64, copy=True)
+                for part in parts
+                if isinstance(part, torch.Tensor)
             ]
         return made
 

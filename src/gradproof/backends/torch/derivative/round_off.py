@@ -96,14 +96,14 @@ class RandomRounding(TorchDispatchMode):
         steps = self._decompositions.get(func)
         if steps is None:
             return None
-        self._sums_singly = cancels
+        before, self._sums_singly = self._sums_singly, cancels
         try:
             with self:
                 return steps(*args, **named)
         except Exception:  # written for other arguments
             return None
         finally:
-            self._sums_singly = False
+            self._sums_singly = before
 
     def _moved(self, func: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
         """What an operator is given, moved by what it may lose inside."""
