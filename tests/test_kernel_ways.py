@@ -228,6 +228,14 @@ def test_a_buffer_that_the_next_backward_writes_to_again(strategy: str, dtype: t
     assert "jacobian" in found(check(reusing(1.5), x, strategy=strategy))
 
 
+@pytest.mark.parametrize("size", [2**15, 2**15 + 1, 2**17])
+def test_so_does_one_of_many_numbers(size: int) -> None:
+    x = numbers(size)
+    (finding,) = check(reusing(), x).findings
+    assert (finding.property, finding.kind, finding.input) == ("aliasing", "reused", 0)
+    assert check(reusing(copies=True), x).ok
+
+
 def test_a_gradient_that_was_made_in_forward_may_be_returned_as_it_is() -> None:
     """So do fused losses where the cotangent is 1: nobody writes to it."""
 

@@ -10,6 +10,7 @@ from gradproof.core.options import Options
 from gradproof.core.space import Block
 from gradproof.core.status import Status
 from gradproof.core.words import Words
+from gradproof.properties.determinism import ASKED_AGAIN
 from gradproof.results.finding import Finding
 
 
@@ -20,7 +21,7 @@ def aliasing(investigation: Investigation, options: Options) -> Iterator[Finding
         yield _finding(
             block, "", f"shares memory with {what}: whatever is written to one of them changes the other.", words
         )
-    for block in _reused(investigation, gradients):
+    for block in _reused(investigation, options, gradients):
         again = f"lies in memory that {words.rule(True)} writes to again at its next call"
         yield _finding(block, "reused", f"{again}: what the first call returned changes.", words)
 
@@ -36,12 +37,18 @@ def _finding(block: Block, kind: str, what: str, words: Words) -> Finding:
     )
 
 
-def _reused(investigation: Investigation, gradients: Gradients) -> list[Block]:
-    """The blocks whose gradient another vjp changes. One that is kept and returned again, unchanged, may be."""
-    later = investigation.gradients
-    if investigation.problem.capability(Stateless) is not None or later is None or later is gradients:
+def _reused(investigation: Investigation, options: Options, gradients: Gradients) -> list[Block]:
+    """The blocks whose gradient another vjp changes. One that is kept and returned again, unchanged, may be.
+
+    Of so many numbers that `determinism` asks no question again, for a certificate one is asked here.
+    """
+    later, problem = investigation.gradients, investigation.problem
+    if problem.capability(Stateless) is not None:
         return []
-    if not gradients.share_memory(later):
+    if later is None or later is gradients:
+        if not options.certify or problem.inputs.size + problem.outputs.size <= ASKED_AGAIN:
+            return []
+    elif not gradients.share_memory(later):
         return []
     investigation.vjp(-2.0 * investigation.cotangent)
     return gradients.overwritten()

@@ -26,7 +26,7 @@ from gradproof.results.finding import Finding
 
 # For a certificate so many vjps are asked that a change at every seventh call shows. Otherwise a question is asked
 # again this often, at most, where a check without it takes so many calls for each; never with more numbers than these.
-_SEVENTH, _OFTEN, _CALLS, _MOST = 8, 4, 48, 2**16
+_SEVENTH, _OFTEN, _CALLS, ASKED_AGAIN = 8, 4, 48, 2**16
 # Rows of the Jacobian that are asked for again, where they do not add up to what other vjps gave.
 _ROWS_AGAIN = 64
 
@@ -78,7 +78,7 @@ def _often(investigation: Investigation, options: Options) -> Iterator[Change]:
         return
     missing = _SEVENTH - cost.vjps - _still_to_come(problem, options) if options.certify else 0
     times = max(missing, min(_OFTEN, (cost.evaluations + cost.vjps) // _CALLS))
-    times = times if problem.inputs.size + problem.outputs.size <= _MOST else 0
+    times = times if problem.inputs.size + problem.outputs.size <= ASKED_AGAIN else 0
     rows = investigation.rows if problem.outputs.size > 1 else None
     for k in range(times):
         if rows is None:
