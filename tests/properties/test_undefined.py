@@ -6,8 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from array_problem import Part, investigation
+from functions import custom
 
+import gradproof
 from gradproof.core.investigation import Investigation
 from gradproof.core.options import Options
 from gradproof.core.problem import Mode
@@ -155,3 +158,10 @@ def test_an_answer_that_changes_from_call_to_call_is_told_as_such() -> None:
     (finding,) = find(case_with(vjp_undefined=changing))
     assert finding.property == "determinism"
     assert "is not deterministic" in finding.headline
+
+
+def test_what_is_no_number_for_zeros_either_is_no_matter_of_what_is_left_out() -> None:
+    x = torch.tensor([0.5, 2.0, 0.0], dtype=torch.float64, requires_grad=True)
+    divided = custom(torch.log, lambda saved, g: g / saved[0])
+    assert "undefined" not in {finding.property for finding in gradproof.check(divided, x, modes="reverse").findings}
+    assert "linearity" in {finding.property for finding in gradproof.check(divided, x, modes="reverse").findings}
