@@ -10,15 +10,13 @@ from gradproof.core.agreement import largest_of, smallest_of
 from gradproof.core.draws import random_probe
 from gradproof.core.ledger import Ledger, are_same
 from gradproof.core.norm import norm, parts, products
-from gradproof.core.precision import BOUNDED, MISS
+from gradproof.core.precision import BOUNDED, MISS, UNSEEN_FACTOR
 from gradproof.core.seen import Seen
 from gradproof.core.space import Block, peak
 from gradproof.core.survey import Survey
 from gradproof.core.types import Vector
 from gradproof.core.weak import weak_elements
 
-# A common factor of all entries of an input is to be seen if it is off by this much.
-_FACTOR = 0.01
 # The same where segments would look for it otherwise, and what of a typical gradient may be missing in lost elements.
 _TENTH, _TYPICAL = 0.1, 1.0
 # Weights within this factor of each other are about alike.
@@ -106,9 +104,9 @@ def sees_factor(ledger: Ledger, block: Block) -> bool:
         for hidden, answer, moved, _ in survey.entered:
             gradient, direction = answer[block.slice], survey.direction[block.slice]
             moved = moved if block.size == len(survey.direction) else products(gradient, direction)[0]
-            if hidden <= _FACTOR * abs(moved):
+            if hidden <= UNSEEN_FACTOR * abs(moved):
                 return True
-            can = can or hidden <= _FACTOR * float(np.abs(gradient * direction).sum())
+            can = can or hidden <= UNSEEN_FACTOR * float(np.abs(gradient * direction).sum())
     return not can
 
 

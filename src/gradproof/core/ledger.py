@@ -16,6 +16,7 @@ import numpy as np
 from gradproof.core.agreement import smallest_of
 from gradproof.core.draws import basis
 from gradproof.core.flags import some
+from gradproof.core.glance import RUNGS, Glance
 from gradproof.core.investigation import Investigation
 from gradproof.core.ladder import rungs
 from gradproof.core.norm import highest, norm, parts
@@ -55,7 +56,7 @@ class ProbeRungs:
     def of(eps: float) -> ProbeRungs:
         """Those for a precision."""
         if eps <= DOUBLE:
-            return ProbeRungs((11, 8), (14, 17), (20, 23, 26))
+            return ProbeRungs((11, 8), RUNGS, (20, 23, 26))
         exponents = rungs(eps)
         middle = len(exponents) // 2
         return ProbeRungs(exponents[: middle - 1][::-1], exponents[middle - 1 : middle + 1], exponents[middle + 1 :])
@@ -78,7 +79,8 @@ class _Moved(NamedTuple):
 class Ledger:
     """The surveys of a Problem, the first of which moves every input, and all questions with their answers."""
 
-    def __init__(self, investigation: Investigation, options: Options) -> None:
+    def __init__(self, investigation: Investigation, options: Options, glanced: Glance | None = None) -> None:
+        """What a glance has shown and asked is where it begins."""
         self.investigation, self.options = investigation, options
         self.problem = problem = investigation.problem
         self.precise = problem.coarsest_eps <= DOUBLE
@@ -87,12 +89,15 @@ class Ledger:
         self.tolerances = Tolerances(self.stencil, options)
         self.searches = self.precise or problem.noise is not None
         """Whether what is not seen is asked again: in low precision as such, error bars tell too little for that."""
-        self.direction = draw_direction(self.stencil)
+        self.direction = draw_direction(self.stencil) if glanced is None else glanced.direction
         self.survey = Survey(self.stencil, self.direction)
         self.rungs = ProbeRungs.of(self.stencil.only_eps or float(self.stencil.eps.max()))
         loose = self.precise and (options.rtol or 0.0) >= _LOOSE and not self.explicit
         few = (self.explicit or loose) and problem.outputs.size <= (_FEW_LOOSELY if loose else _FEW)
-        self.survey.climb(*(self.rungs.base if few else (*self.rungs.coarser[:1], *self.rungs.base)))
+        if glanced is None:
+            self.survey.climb(*(self.rungs.base if few else (*self.rungs.coarser[:1], *self.rungs.base)))
+        else:
+            self.survey.begin(self.rungs.base, glanced.found)
         self.steps: list[tuple[Block, float]] = [
             (block, smallest_of(self.direction[block.slice])) for block in problem.inputs.blocks if block.size
         ]
@@ -101,7 +106,7 @@ class Ledger:
         if self.smallest_step > 0.0:
             self.survey.moving = problem.inputs.size
         self.surveys: list[Survey] = []
-        self.questions: list[tuple[Vector, Vector]] = []
+        self.questions = [glanced.question] if glanced is not None and glanced.question is not None else []
         """Every cotangent asked, with its answer: used again with every new direction, for nothing."""
         self.sample: list[Judged] = []
         """An entry at a kink, of those that were verified together; and entries of rows that were looked at alone."""
@@ -114,7 +119,7 @@ class Ledger:
         self._least_of: tuple[Vector, float] | None = None
         self.is_settled = False
         """Whether reverse mode was found to be right, with nothing left unseen."""
-        self._shared = False
+        self._shared = bool(self.questions)
         self._wanted: tuple[tuple[Any, ...], Vector] | None = None
         """What was wanted last, and of what."""
         self.largest: tuple[tuple[Any, ...], list[float]] | None = None

@@ -87,6 +87,8 @@ BOUNDED = 0.25
 
 Sums show how large entries may be, and nearly all are far smaller; a larger one is excused as much as these.
 """
+UNSEEN_FACTOR = 0.01
+"""A common factor of all entries of an input is to be seen if it is off by this much."""
 UNSEEN_SHARE = 0.1
 """The part of a typical entry that an error must not exceed unseen, where no tolerance is given."""
 BATCH_FLAW = 1e-5
@@ -125,6 +127,8 @@ BEND = 4.0
 """A second difference of this many times its round-off is no round-off: the function bends."""
 BEND_ALONG = 16.0
 """The same along a direction that moves many coordinates at once: round-off of many terms adds up."""
+STRAIGHT = 1e-7
+"""Nor is one below this part of the derivative along a direction: extrapolation leaves as much."""
 ROUGH = 8.0
 """Differences across a point that shrink this many times less than those of a smooth function are of a rough one."""
 APART = 2.0

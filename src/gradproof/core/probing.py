@@ -15,6 +15,7 @@ from gradproof.core.accusation import UNFOUNDED, Accusation, Outcome
 from gradproof.core.capabilities import AccusedBefore
 from gradproof.core.draws import basis
 from gradproof.core.entries import Known, every_entry
+from gradproof.core.glance import Glance
 from gradproof.core.hidden import (
     BESIDE_OTHERS,
     certified,
@@ -52,8 +53,8 @@ _LONG_RUNGS = (2, 5, 8, 11)
 class Prober:
     """One survey of a Problem, compared with each of its modes."""
 
-    def __init__(self, investigation: Investigation, options: Options) -> None:
-        self._ledger = Ledger(investigation, options)
+    def __init__(self, investigation: Investigation, options: Options, glanced: Glance | None = None) -> None:
+        self._ledger = Ledger(investigation, options, glanced)
         self._questioning = Questioning(self._ledger)
         self._all_seen = False
         self._lost: list[str] = []

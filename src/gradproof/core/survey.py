@@ -12,14 +12,12 @@ import numpy as np
 from gradproof.core.directions import on_kinks, quantised
 from gradproof.core.ladder import settle
 from gradproof.core.norm import PART, norm, parts
-from gradproof.core.precision import BEND_ALONG, DOUBLE, EVALUATION_ROUND_OFF, OWN_SIZE
+from gradproof.core.precision import BEND_ALONG, DOUBLE, EVALUATION_ROUND_OFF, OWN_SIZE, STRAIGHT
 from gradproof.core.seen import Entered
 from gradproof.core.space import alike
 from gradproof.core.stencil import Stencil
 from gradproof.core.types import ALL, Flags, Vector
 
-# A second difference below this part of the derivative is no bend: extrapolation leaves as much.
-_STRAIGHT = 1e-7
 # Quotients of neighbouring rungs differ by no more than this part of what the coarser ones do: of smooth ones, by 1/64.
 _DRAWS_TOGETHER = 0.25
 # The finest rung of an ordinary one.
@@ -105,7 +103,7 @@ class Survey:
             coarse *= 0.5
             where = np.flatnonzero(~(fine <= coarse))
             floor = BEND_ALONG * self.stencil.noise[part][where] * self._blur[part][where] * 2.0**self.finest
-            if not (fine[where] <= floor + _STRAIGHT * np.abs(self._quotients[-1][part][where])).all():
+            if not (fine[where] <= floor + STRAIGHT * np.abs(self._quotients[-1][part][where])).all():
                 return True
         return False
 
@@ -136,7 +134,7 @@ class Survey:
             before, coarse, fine = (quotient[part] for quotient in self._quotients[-3:])
             with np.errstate(invalid="ignore"):
                 last = np.abs(fine - coarse)
-                floor = BEND_ALONG * self._noise_of_finest(part) + _STRAIGHT * np.abs(self.value[part])
+                floor = BEND_ALONG * self._noise_of_finest(part) + STRAIGHT * np.abs(self.value[part])
                 if ((last > _DRAWS_TOGETHER * np.abs(coarse - before)) & (last > floor)).any():
                     return True
         return False
@@ -197,7 +195,19 @@ class Survey:
         before = None if only is None else (only, self.value, self.error)
         climbed = sorted([*self._rungs, *exponents])
         told = climbed[-(2 if len(climbed) <= _RUNGS_AT_FIRST else 3) :]  # only the finest tell
-        found = self.along_each(self.direction, exponents, told)
+        self._take(exponents, self.along_each(self.direction, exponents, told), told, before)
+
+    def begin(self, exponents: Sequence[int], found: Sequence[tuple[Vector, Vector]]) -> None:
+        """The same for the first rungs, where difference quotients and bends along the direction were found before."""
+        self._take(exponents, found, exponents, None)
+
+    def _take(
+        self,
+        exponents: Sequence[int],
+        found: Sequence[tuple[Vector, Vector]],
+        told: Sequence[int],
+        before: tuple[Flags, Vector, Vector] | None,
+    ) -> None:
         for exponent, (quotient, bend) in zip(exponents, found, strict=True):
             at = bisect.bisect_left(self._rungs, exponent)
             self._rungs.insert(at, exponent)
@@ -365,7 +375,7 @@ class Survey:
         """
         coarse, fine = np.abs(self._bends[-2][part]), np.abs(self._bends[-1][part])
         floor = np.where(fine > _GROWS * coarse, _JUMP, BEND_ALONG) * self._noise_of_finest(part)
-        return (fine > 0.5 * coarse) & (fine > floor + _STRAIGHT * np.abs(self.value[part]))
+        return (fine > 0.5 * coarse) & (fine > floor + STRAIGHT * np.abs(self.value[part]))
 
     def _are_crossed(self, part: slice) -> Flags:
         """Outputs with a kink between the finest two steps, or so near that the finest is not much longer.
@@ -378,7 +388,7 @@ class Survey:
         unlike = np.abs(fine - smooth) > _CROSSED * smooth + noise
         if len(self._bends) > 2 and len(self._bends[-3]):
             unlike |= coarse > 0.5 * np.abs(self._bends[-3][part])
-        return unlike & ~self.bent[part] & (coarse > noise + _STRAIGHT * np.abs(self.value[part]))
+        return unlike & ~self.bent[part] & (coarse > noise + STRAIGHT * np.abs(self.value[part]))
 
     def _believe_the_finest(self, part: slice, chosen: Flags | bool) -> None:
         """Take the finest quotient alone for the value of outputs with a kink between the steps, and that not far.

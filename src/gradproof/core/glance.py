@@ -1,0 +1,181 @@
+"""A glance: the first look at a small Problem, which settles nearly all small checks in a third of the time.
+
+Four evaluations along the direction of a survey, by the rungs it starts with, give J u with error bars. What is claimed
+is held against it: by one cotangent for a probe, by every row where every entry is wanted. Bars and bends are judged as
+a `Survey` and a `Probe` judge them, but what must be seen is one number, an absolute tolerance of any entry. So a
+glance only acquits. What it does not settle is looked at in full, and what was measured and asked is handed on.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from gradproof.core.capabilities import AccusedBefore
+from gradproof.core.directions import quantised
+from gradproof.core.flags import every
+from gradproof.core.investigation import Investigation
+from gradproof.core.options import Options
+from gradproof.core.precision import (
+    BEND_ALONG,
+    CONFIDENCE,
+    DOUBLE,
+    EVALUATION_ROUND_OFF,
+    INNER_PRODUCT_ROUND_OFF,
+    STRAIGHT,
+    UNSEEN_FACTOR,
+    least_spacing,
+)
+from gradproof.core.problem import Mode, OutputChangedError, Problem
+from gradproof.core.types import Vector
+
+RUNGS = (14, 17)
+"""The rungs that a probe in double precision starts with."""
+# Coordinates up to which the time is in the number of operations, and not in their length; and entries.
+_SMALL, _FEW_ENTRIES = 2048, 2**20
+_STEPS = np.array([side * 2.0**-rung for side in (1.0, -1.0) for rung in RUNGS])
+_PER_STEP = np.array([[2.0**rung] for rung in RUNGS])
+_PER_FINEST = 2.0 ** RUNGS[-1]
+# What Richardson's extrapolation adds of the difference of two quotients.
+_EXTRAPOLATED = 1.0 / (4.0 ** (RUNGS[1] - RUNGS[0]) - 1.0)
+_SUMMED = INNER_PRODUCT_ROUND_OFF * DOUBLE
+
+
+class Glance(NamedTuple):
+    """What was seen along one direction, and asked with one cotangent."""
+
+    settles: bool
+    """Whether no entry can be off by its absolute tolerance."""
+    direction: Vector
+    found: list[tuple[Vector, Vector]]
+    """The difference quotients of each rung, and how far the two sides bend."""
+    question: tuple[Vector, Vector] | None = None
+    """The cotangent with its answer, if one was asked."""
+
+
+class _Measured(NamedTuple):
+    """J u, and its error bars; none where some output bends."""
+
+    direction: Vector
+    found: list[tuple[Vector, Vector]]
+    moved: Vector
+    bars: Vector | None
+    wanted: float
+    """How small an error of any entry must be seen, times |u_i|."""
+
+
+def glance(investigation: Investigation, options: Options) -> Glance | None:
+    """The first survey and the first question of the probe strategy; None: this is no Problem for a glance."""
+    seen = _measured(investigation, options)
+    if seen is None:
+        return None
+    direction, found, moved, bars, wanted = seen
+    if bars is None:
+        return Glance(False, direction, found)
+    cotangent = investigation.draw(len(moved), 1)
+    weighed = cotangent * moved
+    blurred = CONFIDENCE * _length(bars * cotangent) + _SUMMED * _length(weighed)
+    if not _is_seen(blurred, wanted):
+        return Glance(False, direction, found)
+    pullback = investigation.share_cotangent(cotangent)
+    shares = pullback * direction
+    allowed = blurred + _SUMMED * _length(shares)
+    residual = abs(float(np.add.reduce(weighed)) - float(np.add.reduce(shares)))
+    settles = residual <= allowed and _is_seen(hidden := allowed + residual, wanted)
+    if settles:
+        shares_of = [shares[block.slice] for block in investigation.problem.inputs.blocks]
+        settles = all([_shows(abs(float(np.add.reduce(each))), each, hidden) for each in shares_of])
+    return Glance(settles, direction, found, (cotangent, pullback))
+
+
+def every_row_agrees(investigation: Investigation, options: Options, length: int) -> bool:
+    """Whether each row of the Jacobian, asked for `length` at a time, moves its output as far as is measured."""
+    problem = investigation.problem
+    if problem.inputs.size * problem.outputs.size > _FEW_ENTRIES:
+        return False
+    seen = _measured(investigation, options)
+    if seen is None or seen.bars is None:
+        return False
+    blurred = CONFIDENCE * seen.bars + _SUMMED * np.abs(seen.moved)
+    if not float(blurred.max()) <= seen.wanted:
+        return False
+    rows = investigation.jacobian_rows(slice(0, problem.outputs.size), length)
+    claimed, sizes = np.zeros((2, len(rows)))
+    parts: list[tuple[float, Vector]] = []
+    for block in problem.inputs.blocks:
+        direction = seen.direction[block.slice]
+        moved, size = rows[:, block.slice] @ direction, np.abs(rows[:, block.slice]) @ np.abs(direction)
+        claimed += moved
+        sizes += size
+        parts.append((float(np.abs(moved).max()), size))
+    allowed = blurred + _SUMMED * sizes
+    residual = np.abs(claimed - seen.moved)
+    if not every(residual <= allowed):
+        return False
+    hidden = float((residual + allowed).max())
+    return hidden <= seen.wanted and all([_shows(moved, size, hidden) for moved, size in parts])
+
+
+def _measured(investigation: Investigation, options: Options) -> _Measured | None:
+    """J u of a small Problem in double precision, where an absolute tolerance was given; None: it is no such one."""
+    problem = investigation.problem
+    if not options.atol or not _is_plain(problem, options):
+        return None
+    direction = quantised(investigation.draw(problem.inputs.size) * investigation.scale, problem.point, DOUBLE)
+    points = np.multiply.outer(_STEPS, direction)
+    points += problem.point
+    try:
+        values = investigation.evaluate_many(points)
+    except OutputChangedError:
+        raise
+    except Exception:  # each point is attempted by itself, then
+        return None
+    above, below = values[:2], values[2:]
+    quotients, bends = (above - below) * (0.5 * _PER_STEP), (above + below - 2.0 * problem.value) * _PER_STEP
+    coarse, fine = quotients
+    correction = (fine - coarse) * _EXTRAPOLATED
+    moved = fine + correction
+    largest = float(np.abs(problem.value).max())
+    noise = EVALUATION_ROUND_OFF * (problem.round_off * DOUBLE * largest + least_spacing(DOUBLE)) * _PER_FINEST
+    before, last = np.abs(bends)
+    straight = STRAIGHT * np.abs(moved) + BEND_ALONG * noise
+    bars = None
+    if every(last <= np.maximum(0.5 * before, straight)):
+        bars = 2.0 * np.abs(correction) + noise
+    found, wanted = [*zip(quotients, bends, strict=True)], options.atol * float(np.abs(direction).min())
+    return _Measured(direction, found, moved, bars, wanted)
+
+
+def _is_plain(problem: Problem, options: Options) -> bool:
+    """Whether nothing but the first question is to be asked, if all is as it should be."""
+    inputs, outputs = problem.inputs, problem.outputs
+    return (
+        options.modes == (Mode.REVERSE,)
+        and not options.certify
+        and options.step is None
+        and 0 < inputs.size <= _SMALL
+        and 0 < outputs.size <= _SMALL
+        and problem.connected
+        and problem.noise is None
+        and problem.evaluates_in is None
+        and problem.coarsest_eps == inputs.finest_eps == outputs.finest_eps == DOUBLE
+        and all([block.size for block in inputs.blocks])
+        and problem.capability(AccusedBefore) is None
+    )
+
+
+def _length(values: Vector) -> float:
+    """The Euclidean norm; infinite where squares leave the range of numbers, which settles nothing."""
+    return math.sqrt(np.vdot(values, values))
+
+
+def _is_seen(hidden: float, wanted: float) -> bool:
+    """Whether a residual shows as much: a lone error d moves it by |v_j d u_i|, and no |v_j| is below a half."""
+    return 2.0 * hidden <= wanted
+
+
+def _shows(moved: float, shares: Vector, hidden: float) -> bool:
+    """Whether a common factor of all entries of an input would show, or could not if none of them cancelled."""
+    return hidden <= UNSEEN_FACTOR * moved or hidden > UNSEEN_FACTOR * float(np.add.reduce(np.abs(shares)))
