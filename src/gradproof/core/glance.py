@@ -1,14 +1,17 @@
 """A glance: the first look at a small Problem, which settles nearly all small checks in a third of the time.
 
 Four evaluations along the direction of a survey, by the rungs it starts with, give J u with error bars. What is claimed
-is held against it: by one cotangent for a probe, by every row where every entry is wanted. Bars and bends are judged as
-a `Survey` and a `Probe` judge them, but what must be seen is one number, an absolute tolerance of any entry. So a
-glance only acquits. What it does not settle is looked at in full, and what was measured and asked is handed on.
+is held against it by one cotangent for a probe, by two where every entry is wanted. Bars and bends are judged as a
+`Survey` and a `Probe` judge them, but what must be seen is one number, an absolute tolerance of any entry. So a glance
+only acquits. What it does not settle is looked at in full, and what was measured and asked is handed on.
+
+A lone wrong entry shows for certain. Several hide only if they cancel with random weights, to within what is hidden.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -33,8 +36,10 @@ from gradproof.core.types import Vector
 
 RUNGS = (14, 17)
 """The rungs that a probe in double precision starts with."""
-# Coordinates up to which the time is in the number of operations, and not in their length; and entries.
-_SMALL, _FEW_ENTRIES = 2048, 2**20
+# Coordinates up to which the time is in the number of operations, and not in their length.
+_SMALL = 2048
+# Errors that cancel to within this part of what must be seen are not looked for by a further question.
+_FAR_BELOW = 1.0 / 64.0
 _STEPS = np.array([side * 2.0**-rung for side in (1.0, -1.0) for rung in RUNGS])
 _PER_STEP = np.array([[2.0**rung] for rung in RUNGS])
 _PER_FINEST = 2.0 ** RUNGS[-1]
@@ -44,15 +49,15 @@ _SUMMED = INNER_PRODUCT_ROUND_OFF * DOUBLE
 
 
 class Glance(NamedTuple):
-    """What was seen along one direction, and asked with one cotangent."""
+    """What was seen along one direction, and asked with random cotangents."""
 
     settles: bool
     """Whether no entry can be off by its absolute tolerance."""
     direction: Vector
     found: list[tuple[Vector, Vector]]
     """The difference quotients of each rung, and how far the two sides bend."""
-    question: tuple[Vector, Vector] | None = None
-    """The cotangent with its answer, if one was asked."""
+    questions: Sequence[tuple[Vector, Vector]] = ()
+    """The cotangents that were asked, with their answers."""
 
 
 class _Measured(NamedTuple):
@@ -65,57 +70,43 @@ class _Measured(NamedTuple):
     wanted: float
     """How small an error of any entry must be seen, times |u_i|."""
 
+    def blurred(self, cotangent: Vector) -> float:
+        """What the bars and the round-off of the sum leave open, weighed by a cotangent."""
+        if self.bars is None:
+            return math.inf
+        return CONFIDENCE * _length(self.bars * cotangent) + _SUMMED * _length(cotangent * self.moved)
 
-def glance(investigation: Investigation, options: Options) -> Glance | None:
-    """The first survey and the first question of the probe strategy; None: this is no Problem for a glance."""
+
+def glance(investigation: Investigation, options: Options, questions: int = 1) -> Glance | None:
+    """The first survey and the first questions of the probe strategy; None: this is no Problem for a glance."""
     seen = _measured(investigation, options)
     if seen is None:
         return None
-    direction, found, moved, bars, wanted = seen
-    if bars is None:
-        return Glance(False, direction, found)
-    cotangent = investigation.draw(len(moved), 1)
-    weighed = cotangent * moved
-    blurred = CONFIDENCE * _length(bars * cotangent) + _SUMMED * _length(weighed)
-    if not _is_seen(blurred, wanted):
-        return Glance(False, direction, found)
-    pullback = investigation.share_cotangent(cotangent)
-    shares = pullback * direction
+    asked: list[tuple[Vector, Vector]] = []
+    for further in range(1, questions + 1):
+        cotangent = investigation.draw(len(seen.moved), further)
+        blurred = seen.blurred(cotangent)
+        if not _is_seen(blurred, seen.wanted):
+            return Glance(False, seen.direction, seen.found, asked)
+        answer = investigation.vjp(cotangent) if asked else investigation.share_cotangent(cotangent)
+        asked.append((cotangent, answer))
+        hidden = _hidden(investigation.problem, seen, *asked[-1], blurred)
+        if not _is_seen(hidden, seen.wanted):
+            return Glance(False, seen.direction, seen.found, asked)
+        if _is_seen(hidden, _FAR_BELOW * seen.wanted):
+            break
+    return Glance(True, seen.direction, seen.found, asked)
+
+
+def _hidden(problem: Problem, seen: _Measured, cotangent: Vector, answer: Vector, blurred: float) -> float:
+    """What the answer to a cotangent leaves open; infinite where it, or a factor of all of an input, accuses."""
+    shares = answer * seen.direction
     allowed = blurred + _SUMMED * _length(shares)
-    residual = abs(float(np.add.reduce(weighed)) - float(np.add.reduce(shares)))
-    settles = residual <= allowed and _is_seen(hidden := allowed + residual, wanted)
-    if settles:
-        shares_of = [shares[block.slice] for block in investigation.problem.inputs.blocks]
-        settles = all([_shows(abs(float(np.add.reduce(each))), each, hidden) for each in shares_of])
-    return Glance(settles, direction, found, (cotangent, pullback))
-
-
-def every_row_agrees(investigation: Investigation, options: Options, length: int) -> bool:
-    """Whether each row of the Jacobian, asked for `length` at a time, moves its output as far as is measured."""
-    problem = investigation.problem
-    if problem.inputs.size * problem.outputs.size > _FEW_ENTRIES:
-        return False
-    seen = _measured(investigation, options)
-    if seen is None or seen.bars is None:
-        return False
-    blurred = CONFIDENCE * seen.bars + _SUMMED * np.abs(seen.moved)
-    if not float(blurred.max()) <= seen.wanted:
-        return False
-    rows = investigation.jacobian_rows(slice(0, problem.outputs.size), length)
-    claimed, sizes = np.zeros((2, len(rows)))
-    parts: list[tuple[float, Vector]] = []
-    for block in problem.inputs.blocks:
-        direction = seen.direction[block.slice]
-        moved, size = rows[:, block.slice] @ direction, np.abs(rows[:, block.slice]) @ np.abs(direction)
-        claimed += moved
-        sizes += size
-        parts.append((float(np.abs(moved).max()), size))
-    allowed = blurred + _SUMMED * sizes
-    residual = np.abs(claimed - seen.moved)
-    if not every(residual <= allowed):
-        return False
-    hidden = float((residual + allowed).max())
-    return hidden <= seen.wanted and all([_shows(moved, size, hidden) for moved, size in parts])
+    residual = abs(float(np.add.reduce(cotangent * seen.moved)) - float(np.add.reduce(shares)))
+    hidden = allowed + residual
+    shares_of = [shares[block.slice] for block in problem.inputs.blocks]
+    shown = residual <= allowed and all([_shows(abs(float(np.add.reduce(each))), each, hidden) for each in shares_of])
+    return hidden if shown else math.inf
 
 
 def _measured(investigation: Investigation, options: Options) -> _Measured | None:

@@ -106,7 +106,7 @@ class Ledger:
         if self.smallest_step > 0.0:
             self.survey.moving = problem.inputs.size
         self.surveys: list[Survey] = []
-        self.questions = [glanced.question] if glanced is not None and glanced.question is not None else []
+        self.questions = [] if glanced is None else [*glanced.questions]
         """Every cotangent asked, with its answer: used again with every new direction, for nothing."""
         self.sample: list[Judged] = []
         """An entry at a kink, of those that were verified together; and entries of rows that were looked at alone."""
