@@ -40,7 +40,7 @@ _OWN_SHARE = 0.25
 _DUST = 1e-7
 # Outputs up to which two rungs see well enough for torch's tolerances; relative ones from which on they do so, too, and
 # outputs up to which they see as much of entries about as large as the outputs: 1e-5 of a million elements of sin.
-_FEW, _LOOSE, _FEW_LOOSELY = 20_000, 1e-5, 2**20
+_FEW, _LOOSE, _FEW_LOOSELY = 2**17, 1e-5, 2**20
 
 
 @dataclass(frozen=True, slots=True)
