@@ -149,11 +149,17 @@ def test_the_tutorial_shows_what_is_printed(capsys: pytest.CaptureFixture[str]) 
 
 
 def test_the_readme_shows_what_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
-    """All of it, but for the time it takes."""
+    """All of it, but for the time, and which of the entries that are as wrong as the worst one come first.
+
+    These differ in their last digits, which are another processor's.
+    """
     (shown,) = blocks("README.md", "text")
     (example,) = [example for example in blocks("README.md", "python") if "print(report)" in example]
     exec(compile(example, "README", "exec"), {})
-    printed, shown = (re.sub(r"\d+\.\d+ s;", "… s;", text) for text in (capsys.readouterr().out, shown))
+    printed, shown = (
+        re.sub(r"\d+\.\d+ s;", "… s;", re.sub(r"(?m)^  element .*", "  element …", text))
+        for text in (capsys.readouterr().out, shown)
+    )
     assert printed == shown
     assert "… s;" in shown
 

@@ -11,7 +11,8 @@ from array_problem import SINGLE, Part, investigation
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gradproof.core.glance import Glance, glance
+from gradproof.core.capabilities import Stateless
+from gradproof.core.glance import Glance, acquits, glance
 from gradproof.core.investigation import Investigation
 from gradproof.core.options import Options, Strategy
 from gradproof.core.probing import Prober
@@ -30,13 +31,15 @@ def options(**more: Any) -> Options:
     )
 
 
-def layer(offset: float = 0.0, errors: dict[tuple[int, int], float] | None = None, seed: int = 0) -> Investigation:
+def layer(
+    offset: float = 0.0, errors: dict[tuple[int, int], float] | None = None, seed: int = 0, **more: Any
+) -> Investigation:
     """offset + tanh(W x) with four outputs and five inputs, whose claimed Jacobian has these errors."""
     weights, point = np.random.default_rng(seed).normal(size=(4, 5)), np.linspace(-0.5, 0.7, 5)
     matrix = weights / np.cosh(weights @ point)[:, None] ** 2
     for where, error in (errors or {}).items():
         matrix[where] += error
-    return investigation(lambda x: offset + np.tanh(weights @ x), point, matrix, seed=seed)
+    return investigation(lambda x: offset + np.tanh(weights @ x), point, matrix, seed=seed, **more)
 
 
 def glanced(case: Investigation, questions: int = 1, **more: Any) -> Glance:
@@ -164,3 +167,45 @@ def test_what_was_measured_and_asked_is_not_measured_and_asked_again() -> None:
     assert Prober(case, options(), found).run(Mode.REVERSE).judged
     assert case.cost.evaluations <= alone.cost.evaluations
     assert case.cost.vjps <= alone.cost.vjps
+
+
+WAYS = pytest.mark.parametrize("way", [{}, {Stateless: Stateless()}], ids=["written by hand", "the framework's own"])
+
+
+def entries(**more: Any) -> Options:
+    return options(strategy=Strategy.ENTRIES, **more)
+
+
+@WAYS
+def test_where_every_entry_is_wanted_what_is_right_is_acquitted(way: dict[type, Any]) -> None:
+    case = layer(capabilities=way)
+    assert acquits(case, entries(), 4)
+    assert case.cost.evaluations == AT_THE_POINT + 4
+    assert case.cost.vjps == (1 if way else 4)
+
+
+@given(
+    st.tuples(st.integers(0, 3), st.integers(0, 4)),
+    st.floats(1.0001, 1e6),
+    st.sampled_from([{}, {Stateless: Stateless()}]),
+    st.integers(0, 1000),
+)
+def test_and_no_lone_error_is(place: tuple[int, int], size: float, way: dict[type, Any], seed: int) -> None:
+    assert not acquits(layer(errors={place: size * ATOL}, seed=seed, capabilities=way), entries(), 4)
+
+
+def test_what_is_written_by_hand_may_be_wrong_for_one_element_alone() -> None:
+    def pull(v: Vector) -> Vector:
+        return np.cos(point) * v * (1.5 if np.count_nonzero(v) == 1 else 1.0)
+
+    point = np.linspace(0.1, 1.0, 4)
+    assert glanced(investigation(np.sin, point, vjp=pull)).settles
+    assert not acquits(investigation(np.sin, point, vjp=pull), entries(), 4)
+
+
+@WAYS
+def test_many_entries_are_not_asked_for_row_by_row(way: dict[type, Any]) -> None:
+    point = np.linspace(0.1, 1.0, 1500)
+    case = investigation(np.sin, point, vjp=lambda v: np.cos(point) * v, capabilities=way)
+    assert acquits(case, entries(), 100) == bool(way)
+    assert case.cost.vjps <= 2

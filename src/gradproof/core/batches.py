@@ -29,6 +29,8 @@ class BatchFlaw:
     cause: Exception | None = None
     size: float = math.inf
     """How far the batch is off, relative to the largest value of a block; infinite where it could not run."""
+    off: Vector | None = None
+    """How far, element by element."""
 
 
 class Ways(NamedTuple):
@@ -79,6 +81,7 @@ class Trust:
                 f"the batched result differs from a plain one at {self.target.place(worst)} "
                 f"({answers[-1][worst]:.9g} instead of {plain[worst]:.9g})",
                 size=self._distance(answers[-1], plain),
+                off=answers[-1] - plain,
             )
         return answers[:-1] if self._usable else None
 

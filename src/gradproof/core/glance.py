@@ -1,9 +1,11 @@
 """A glance: the first look at a small Problem, which settles nearly all small checks in a third of the time.
 
 Four evaluations along the direction of a survey, by the rungs it starts with, give J u with error bars. What is claimed
-is held against it by one cotangent for a probe, by two where every entry is wanted. Bars and bends are judged as a
-`Survey` and a `Probe` judge them, but what must be seen is one number, an absolute tolerance of any entry. So a glance
-only acquits. What it does not settle is looked at in full, and what was measured and asked is handed on.
+is held against it. A probe does so by one cotangent. Where every entry is wanted it takes two, if all operations are
+the framework's own; of what is written by hand every row is asked for, since it may answer cotangents of one element
+otherwise. Bars and bends are judged as a `Survey` and a `Probe` judge them, but what must be seen is one number, an
+absolute tolerance of any entry. So a glance only acquits. What it does not settle is looked at in full, and what was
+measured and asked is handed on.
 
 A lone wrong entry shows for certain. Several hide only if they cancel with random weights, to within what is hidden.
 """
@@ -16,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gradproof.core.capabilities import AccusedBefore
+from gradproof.core.capabilities import AccusedBefore, Stateless
 from gradproof.core.directions import quantised
 from gradproof.core.flags import every
 from gradproof.core.investigation import Investigation
@@ -36,8 +38,10 @@ from gradproof.core.types import Vector
 
 RUNGS = (14, 17)
 """The rungs that a probe in double precision starts with."""
-# Coordinates up to which the time is in the number of operations, and not in their length.
-_SMALL = 2048
+# Coordinates up to which the time is in the number of operations, and not in their length; and entries.
+_SMALL, _FEW_ENTRIES = 2048, 2**20
+# Cotangents that acquit where every entry is wanted: two, with independent random weights.
+_INSTEAD_OF_ROWS = 2
 # Errors that cancel to within this part of what must be seen are not looked for by a further question.
 _FAR_BELOW = 1.0 / 64.0
 _STEPS = np.array([side * 2.0**-rung for side in (1.0, -1.0) for rung in RUNGS])
@@ -98,6 +102,42 @@ def glance(investigation: Investigation, options: Options, questions: int = 1) -
     return Glance(True, seen.direction, seen.found, asked)
 
 
+def acquits(investigation: Investigation, options: Options, length: int) -> bool:
+    """Whether a glance settles what every entry is wanted of; rows are asked for `length` at a time, if at all."""
+    if investigation.problem.capability(Stateless) is None:
+        return _every_row_agrees(investigation, options, length)
+    glanced = glance(investigation, options, _INSTEAD_OF_ROWS)
+    return glanced is not None and glanced.settles
+
+
+def _every_row_agrees(investigation: Investigation, options: Options, length: int) -> bool:
+    """Whether each row of the Jacobian moves its output as far as is measured."""
+    problem = investigation.problem
+    if problem.inputs.size * problem.outputs.size > _FEW_ENTRIES:
+        return False
+    seen = _measured(investigation, options)
+    if seen is None or seen.bars is None:
+        return False
+    blurred = CONFIDENCE * seen.bars + _SUMMED * np.abs(seen.moved)
+    if not float(blurred.max()) <= seen.wanted:
+        return False
+    rows = investigation.jacobian_rows(slice(0, problem.outputs.size), length)
+    claimed, sizes = np.zeros((2, len(rows)))
+    parts: list[tuple[float, Vector]] = []
+    for block in problem.inputs.blocks:
+        direction = seen.direction[block.slice]
+        moved, size = rows[:, block.slice] @ direction, np.abs(rows[:, block.slice]) @ np.abs(direction)
+        claimed += moved
+        sizes += size
+        parts.append((float(np.abs(moved).max()), size))
+    allowed = blurred + _SUMMED * sizes
+    residual = np.abs(claimed - seen.moved)
+    if not every(residual <= allowed):
+        return False
+    hidden = float((residual + allowed).max())
+    return hidden <= seen.wanted and all(_shows(moved, size, hidden) for moved, size in parts)
+
+
 def _hidden(problem: Problem, seen: _Measured, cotangent: Vector, answer: Vector, blurred: float) -> float:
     """What the answer to a cotangent leaves open; infinite where it, or a factor of all of an input, accuses."""
     shares = answer * seen.direction
@@ -105,7 +145,7 @@ def _hidden(problem: Problem, seen: _Measured, cotangent: Vector, answer: Vector
     residual = abs(float(np.add.reduce(cotangent * seen.moved)) - float(np.add.reduce(shares)))
     hidden = allowed + residual
     shares_of = [shares[block.slice] for block in problem.inputs.blocks]
-    shown = residual <= allowed and all([_shows(abs(float(np.add.reduce(each))), each, hidden) for each in shares_of])
+    shown = residual <= allowed and all(_shows(abs(float(np.add.reduce(each))), each, hidden) for each in shares_of)
     return hidden if shown else math.inf
 
 
@@ -152,7 +192,7 @@ def _is_plain(problem: Problem, options: Options) -> bool:
         and problem.noise is None
         and problem.evaluates_in is None
         and problem.coarsest_eps == inputs.finest_eps == outputs.finest_eps == DOUBLE
-        and all([block.size for block in inputs.blocks])
+        and all(block.size for block in inputs.blocks)
         and problem.capability(AccusedBefore) is None
     )
 

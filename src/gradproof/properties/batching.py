@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gradproof.core.batches import BatchFlaw
 from gradproof.core.investigation import Investigation
 from gradproof.core.options import Options
 from gradproof.core.problem import Mode
 from gradproof.core.status import Status
+from gradproof.properties.allowance import explains
 from gradproof.results.finding import Finding
 
 
@@ -23,7 +25,7 @@ def batched_forward(investigation: Investigation, options: Options) -> Iterator[
 
 def _batched(investigation: Investigation, mode: Mode) -> Iterator[Finding]:
     flaw = investigation.batch_flaw(mode)
-    if flaw is not None:
+    if flaw is not None and not _is_round_off(investigation, mode, flaw):
         yield Finding(
             property=f"batched_{mode.value}",
             status=Status.WRONG,
@@ -32,3 +34,9 @@ def _batched(investigation: Investigation, mode: Mode) -> Iterator[Finding]:
             hint=investigation.problem.words.unbatched,
             cause=flaw.cause,
         )
+
+
+def _is_round_off(investigation: Investigation, mode: Mode, flaw: BatchFlaw) -> bool:
+    """Whether a batch only rounds otherwise, as where all of a gradient is what terms that cancel have left of it."""
+    question = investigation.cotangent if mode is Mode.REVERSE else investigation.tangent
+    return flaw.off is not None and explains(investigation, mode, [(1.0, question), (-1.0, question)], flaw.off)

@@ -14,7 +14,7 @@ from gradproof.core.agreement import close
 from gradproof.core.capabilities import Omission, Stateless
 from gradproof.core.draws import basis
 from gradproof.core.investigation import Investigation
-from gradproof.core.options import Options
+from gradproof.core.options import Options, Strategy
 from gradproof.core.problem import Apply, Mode, Problem
 from gradproof.core.space import Space
 from gradproof.core.types import Vector
@@ -25,7 +25,8 @@ from gradproof.properties.undefined import patterns
 from gradproof.results.finding import Finding
 
 # For a certificate so many vjps are asked that a change at every seventh call shows. Otherwise a question is asked
-# again this often, at most, where a check without it takes so many calls for each; never with more numbers than these.
+# again this often, at most, where a check without it takes so many calls for each; where every entry is wanted, always,
+# since a batch of rows is one call. Never with more numbers than these.
 _SEVENTH, _OFTEN, _CALLS, ASKED_AGAIN = 8, 4, 48, 2**16
 # Rows of the Jacobian that are asked for again, where they do not add up to what other vjps gave.
 _ROWS_AGAIN = 64
@@ -76,8 +77,10 @@ def _often(investigation: Investigation, options: Options) -> Iterator[Change]:
     problem, cost = investigation.problem, investigation.cost
     if problem.capability(Stateless) is not None:
         return
-    missing = _SEVENTH - cost.vjps - _still_to_come(problem, options) if options.certify else 0
-    times = max(missing, min(_OFTEN, (cost.evaluations + cost.vjps) // _CALLS))
+    thorough = options.certify or options.strategy is Strategy.ENTRIES
+    missing = _SEVENTH - cost.vjps - _still_to_come(problem, options) if thorough else 0
+    often = (cost.evaluations + cost.vjps) // _CALLS if options.strategy is Strategy.PROBES else _OFTEN
+    times = max(missing, min(_OFTEN, often))
     times = times if problem.inputs.size + problem.outputs.size <= ASKED_AGAIN else 0
     rows = investigation.rows if problem.outputs.size > 1 else None
     for k in range(times):

@@ -11,8 +11,8 @@ import numpy as np
 from gradproof.core.accusation import Accusation, Outcome
 from gradproof.core.afar import lost_slopes
 from gradproof.core.capabilities import Pattern, StandIn
-from gradproof.core.entries import every_entry
-from gradproof.core.glance import glance
+from gradproof.core.entries import every_entry, length_of
+from gradproof.core.glance import acquits, glance
 from gradproof.core.investigation import Investigation
 from gradproof.core.options import Options, Strategy
 from gradproof.core.precision import DOUBLE, HALF_OR_LESS, MISS, SINGLE
@@ -60,8 +60,6 @@ _NUMBERLESS = "are claimed to be no finite numbers (nor is the output here)"
 _STATUSES = tuple(Status)
 # Entries that are missing from a pattern, named at most.
 _NAMED = 4
-# Cotangents whose answers acquit a small Problem before every entry is compared: two, with independent random weights.
-_INSTEAD_OF_ENTRIES = 2
 
 
 def jacobian(investigation: Investigation, options: Options) -> Iterator[Finding | Seen | Note | Pause]:
@@ -131,8 +129,7 @@ def _asked(investigation: Investigation, options: Options) -> Iterator[Found]:
     else:
         if investigation.cost.is_limited:
             yield Pause()  # every column costs evaluations: what a few vjps tell comes first
-        glanced = glance(investigation, options, _INSTEAD_OF_ENTRIES)
-        if glanced is not None and glanced.settles:  # nearly all small checks
+        if acquits(investigation, options, length_of(problem, options)):  # nearly all small checks
             return
         compared = every_entry(investigation, options, options.modes)
         if compared.seen is not None:
