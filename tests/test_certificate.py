@@ -270,6 +270,36 @@ def test_a_lone_entry_that_only_noise_lets_see_is_wrong(place: int) -> None:
     assert check(wrong, x, properties="jacobian", modes="reverse").verdict is Verdict.FAIL
 
 
+# what is asked, its slope, and where right checks once certified less than what passes
+IN_NOISE: dict[str, tuple[Any, Any]] = {
+    "three decimals": (lambda x: x.sin().round(decimals=3), torch.cos),
+    "four decimals of what bends": (lambda x: (20 * x).sin().round(decimals=4), lambda x: 20 * (20 * x).cos()),
+    "between two lines": (lambda x: x.sin() + 1e-4 * (1e3 * x.cos()).round(), lambda x: x.cos() - 0.1 * x.sin()),
+}
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+@pytest.mark.parametrize("size", [1, 5])
+@pytest.mark.parametrize("name", IN_NOISE)
+def test_no_error_above_the_certificate_passes_in_noise(name: str, size: int, sign: float) -> None:
+    """A value that noise blurs may be off by its error bar one way, and a claim that is held against it the other."""
+    function, slope = IN_NOISE[name]
+    for seed in range(6):
+        x = numbers(size, seed=seed)
+        right = check(custom(function, lambda s, g: g * slope(s[0])), x, seed=seed)
+        if right.verdict is not Verdict.PASS:
+            continue
+        assert right.certificate is not None
+        ((_, smallest),) = right.certificate.smallest
+
+        def wrong(s: Any, g: torch.Tensor, error: float = 1.2 * sign * smallest) -> torch.Tensor:
+            gradient = g * slope(s[0])
+            gradient[0] += error * g[0]
+            return gradient
+
+        assert check(custom(function, wrong), x, seed=seed).verdict is not Verdict.PASS, (seed, smallest)
+
+
 @pytest.mark.parametrize("size", [3000, 50_000])
 def test_a_lone_error_of_a_large_sum_is_located_just_above_the_certificate(size: int) -> None:
     """Finer rungs confirm an accusation, and are too noisy to lead to its place."""

@@ -269,3 +269,22 @@ def test_a_small_output_whose_terms_cancel_is_no_reason_to_compare_entries(seed:
 
     assert gradcheck(softmax_backward, (x.requires_grad_(),), fast_mode=True)
     assert calls <= 30  # and not 100
+
+
+@pytest.mark.parametrize("size", [5, 2100, 40_000])
+@pytest.mark.parametrize("turn", [0, 1])
+def test_a_backward_that_takes_turns_within_the_tolerance_is_found_whichever_turn_comes_first(
+    turn: int, size: int
+) -> None:
+    """Each entry is right within torch's rtol, and the same question is asked at the same turn by chance."""
+    calls = 0
+
+    def backward(saved: Any, g: torch.Tensor) -> torch.Tensor:
+        nonlocal calls
+        calls += 1
+        return (1.001 if calls % 2 == turn else 1.0) * g * saved[0].cos()
+
+    x = torch.randn(size, dtype=torch.float64, generator=torch.Generator().manual_seed(0)).requires_grad_()
+    function = custom(torch.sin, backward)
+    assert not gradcheck(function, (x,), fast_mode=True, raise_exception=False)
+    assert gradcheck(custom(torch.sin, lambda s, g: g * s[0].cos()), (x,), fast_mode=True)

@@ -15,7 +15,7 @@ from functions import custom
 from gradproof import Status, Verdict, check
 from gradproof.core.problem import Mode
 from gradproof.render.notebook import fragment
-from gradproof.torch import GradcheckError, NonDifferentiableWarning, gradcheck
+from gradproof.torch import GradcheckError, NonDifferentiableWarning, UnseenWarning, gradcheck
 
 SPEEDS = pytest.mark.parametrize("fast_mode", [False, True], ids=["slow", "fast"])
 
@@ -197,7 +197,7 @@ def test_another_slope_of_a_staircase_is_wrong(name: str, slope: float, size: in
 
 
 FINE_STAIRS: dict[str, tuple[Callable[..., Any], float]] = {
-    "round(64 x) / 64": (lambda x: torch.round(64 * x) / 64, 2.0**-6),
+    "round(1024 x) / 1024": (lambda x: torch.round(1024 * x) / 1024, 2.0**-10),
     "round(sin, decimals=6)": (lambda x: torch.round(x.sin(), decimals=6), 1e-6),
     "round(sin, decimals=8)": (lambda x: torch.round(x.sin(), decimals=8), 1e-8),
 }
@@ -218,6 +218,33 @@ def test_a_staircase_passes_with_a_note_of_the_reading_that_was_taken(name: str,
     assert any(steps in note and "derivative between them" in note for note in between.notes), between.notes
     wrong = check(with_slope(stairs, lambda x: 2 * slope(x)), x, modes="reverse")
     assert wrong.verdict is Verdict.FAIL
+
+
+def stairs_of(width: float) -> Callable[..., Any]:
+    return lambda x: torch.round(x / width) * width
+
+
+@SPEEDS
+@pytest.mark.parametrize("size", [1, 5, 30])
+@pytest.mark.parametrize("slope", [0.7, 0.8, 0.9, 1.0, 1.1, 1.2, 1.3])
+def test_no_slope_passes_in_silence_behind_stairs_that_hide_as_much(slope: float, size: int, fast_mode: bool) -> None:
+    stairs = with_slope(stairs_of(0.1), lambda x: torch.full_like(x, slope))
+    for seed in range(3):
+        x = torch.randn(size, generator=torch.Generator().manual_seed(seed), dtype=torch.float64).requires_grad_()
+        assert check(stairs, x, seed=seed).verdict is not Verdict.PASS
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            passes = gradcheck(stairs, x, fast_mode=fast_mode, raise_exception=False)
+        doubts = [str(each.message) for each in told if each.category is UnseenWarning]
+        assert not passes or any("is noisy by" in doubt and "could hide" in doubt for doubt in doubts), doubts
+
+
+@pytest.mark.parametrize("width", [0.1, 0.01])
+def test_zero_between_wide_stairs_passes_in_silence(width: float) -> None:
+    flat = with_slope(stairs_of(width), torch.zeros_like)
+    x = torch.randn(30, generator=torch.Generator().manual_seed(0), dtype=torch.float64).requires_grad_()
+    assert check(flat, x).verdict is Verdict.PASS
+    assert gradcheck(flat, x)
 
 
 @pytest.mark.parametrize("lost", [torch.sin, lambda x: x.sin() + 1e6, lambda x: x.float().double()])

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from functions import custom
 
 from gradproof import Report, Status, Verdict, check
 from gradproof.torch import gradcheck
@@ -93,3 +94,20 @@ def test_what_a_tolerance_excuses_is_no_doubt_of_gradcheck(recwarn: pytest.Warni
     inputs = drawn(5, 0).requires_grad_(), drawn(5, 1).requires_grad_()
     assert gradcheck(lambda x, weak: (1e4 * x).sin() + 1e-6 * Lost.apply(weak), inputs, fast_mode=True)
     assert not recwarn.list
+
+
+@pytest.mark.parametrize("size", [2, 10, 300])
+@pytest.mark.parametrize(("sign", "verdict"), [(1.0, Verdict.PASS), (-1.0, Verdict.INCONCLUSIVE)])
+def test_a_sign_that_is_wrong_beside_a_gradient_that_dwarfs_it_is_in_doubt(
+    size: int, sign: float, verdict: Verdict
+) -> None:
+    """It is within the tolerance of the largest entry, and yet nothing of it is right."""
+    slope = torch.ones(size, dtype=torch.float64)
+    slope[0], slope[-1] = 1e8, 1e-3
+    claim = slope.clone()
+    claim[-1] *= sign
+    x = torch.randn(size, dtype=torch.float64, generator=torch.Generator().manual_seed(0)).requires_grad_()
+    report = check(custom(lambda x: (slope * x).sum(), lambda s, g: g * claim), x)
+    assert report.verdict is verdict, str(report)
+    if sign < 0:
+        assert "gradient is dwarfed by that of others" in str(report)

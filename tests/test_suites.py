@@ -54,8 +54,27 @@ BROKEN = {
     "raises.py": ("case_text = {}['missing']\n", "could not be run: KeyError"),
     "syntax.py": ("case_a = (\n", "could not be run: SyntaxError"),
     "exits.py": ("case_a = 1\nraise SystemExit(3)\n", "could not be run: SystemExit"),
-    "malformed.py": (f"{CASE}case_b = 3\n", "case_b is no case: expected (func, inputs), got int"),
 }
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+@pytest.mark.parametrize("alone", [True, False])
+def test_what_is_no_case_is_a_row_and_the_others_of_its_file_are_checked(
+    tmp_path: Path, alone: bool, workers: str
+) -> None:
+    folder, results = tmp_path / "cases", tmp_path / "run.jsonl"
+    folder.mkdir()
+    (folder / "malformed.py").write_text(f"{CASE}case_b = 3\ncase_c = case_a\n")
+    if not alone:
+        (folder / "zuletzt.py").write_text(CASE)
+    done = subprocess.run(
+        command(str(folder), "--results", str(results), "--workers", workers), capture_output=True, text=True
+    )
+    assert done.returncode == 2, done.stderr
+    rows = {name.rpartition("/")[2]: row for name, row in Journal(results).rows().items()}
+    words = {"malformed.py::case_a": "PASS", "malformed.py::case_b": "REFUSED", "malformed.py::case_c": "PASS"}
+    assert {name: row.word for name, row in rows.items()} == words | ({} if alone else {"zuletzt.py::case_a": "PASS"})
+    assert "case_b is no case: expected (func, inputs), got int" in rows["malformed.py::case_b"].cause
 
 
 @pytest.mark.parametrize("workers", ["1", "2"])
@@ -75,7 +94,7 @@ def test_a_broken_file_is_a_row_and_stops_no_other(tmp_path: Path, workers: str)
         row = rows[f"{(folder / name).as_posix()}::(its cases)"]
         assert row.word == "RAISED"
         assert why in row.cause
-    right = {f"{(folder / name).as_posix()}::case_a" for name in ("malformed.py", "zuletzt.py")}
+    right = {f"{(folder / name).as_posix()}::case_a" for name in ("zuletzt.py",)}
     assert {name for name, row in rows.items() if row.word == "PASS"} == right
     again = subprocess.run(command(str(folder), "--results", str(results), "--resume"), capture_output=True, text=True)
     assert again.returncode == 4, again.stderr

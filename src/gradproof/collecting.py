@@ -14,7 +14,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from gradproof.targets import MissingError, TargetError, cases_of, file_of
+from gradproof.targets import MissingError, NoCase, TargetError, file_of, found_in
 
 _REST = "(its cases)"
 """What stands for cases of a file whose names cannot be found out."""
@@ -32,28 +32,37 @@ class EndedError(TargetError):
     """The process ended in which cases were made."""
 
 
-Names = Callable[[str], Iterator[str]]
+class Named(NamedTuple):
+    """The name of a case; or of what stands where one should, and why it is none."""
+
+    name: str
+    why_none: str = ""
+
+
+Names = Callable[[str], Iterator[Named]]
 """The names of the cases of a target, as they are made; may raise `TargetError`."""
 
 
-def names_here(target: str) -> Iterator[str]:
+def names_here(target: str) -> Iterator[Named]:
     """Made in this process."""
-    return (case.name for case in cases_of(target))
+    return (Named(each.name, each.why if isinstance(each, NoCase) else "") for each in found_in(target))
 
 
 def collect(paths: Sequence[str], names: Names = names_here) -> list[CaseId]:
     """The cases of files, of folders (every file in them that has some) and of targets, in order.
 
-    Raises `TargetError` if there is none. A file that cannot be run is one case, which will say why; unless it is all
-    that there is.
+    Raises `TargetError` if there is none. A file that cannot be run is one case, which will say why, and so is what is
+    no case beside others; unless it is all that there is.
     """
     found: list[CaseId] = []
+    none: list[Named] = []
     targets = [*_targets(paths)]
     for target, must_have in targets:
         before, file = len(found), file_of(target)
         try:
-            for number, name in enumerate(names(target)):
-                found.append(CaseId(target, number, f"{file}::{name}"))
+            for number, named in enumerate(names(target)):
+                found.append(CaseId(target, number, f"{file}::{named.name}"))
+                none += [named] if named.why_none else []
             if must_have and len(found) == before:
                 raise MissingError(f"{target} has no cases: name a target, or functions case_*")
         except TargetError as error:
@@ -63,6 +72,8 @@ def collect(paths: Sequence[str], names: Names = names_here) -> list[CaseId]:
             found.append(CaseId(target, len(found) - before, f"{file}::{_REST}"))
     if not found:
         raise TargetError(f"{', '.join(paths)}: there are no cases")
+    if len(none) == len(found):
+        raise TargetError(f"{none[0].name} {none[0].why_none}")
     _require_different(case.name for case in found)
     return found
 
@@ -113,17 +124,17 @@ class _Apart:
             self._process.terminate()
             self._process.join()
 
-    def _names(self, target: str) -> Iterator[str]:
+    def _names(self, target: str) -> Iterator[Named]:
         connection = self._started()
         try:
             connection.send(target)
             while True:
-                name, error = connection.recv()
+                named, error = connection.recv()
                 if error is not None:
                     raise error
-                if name is None:
+                if named is None:
                     return
-                yield name
+                yield named
         except (EOFError, OSError) as error:
             raise EndedError(f"{target} ended its process while its cases were made{self._exit_code()}") from error
 
@@ -150,8 +161,8 @@ def _serve_names(connection: Connection[Any, Any]) -> None:
             target = connection.recv()
             error: TargetError | None = None
             try:
-                for name in names_here(target):
-                    connection.send((name, None))
+                for named in names_here(target):
+                    connection.send((named, None))
             except TargetError as raised:
                 error = raised
             connection.send((None, error))

@@ -26,7 +26,7 @@ from gradproof.collecting import CaseId
 from gradproof.results.run import Checked, Crash
 from gradproof.results.suite import Row, as_line
 from gradproof.running import Refusal, result_of
-from gradproof.targets import Case, TargetError, cases_of
+from gradproof.targets import Found, NoCase, TargetError, found_in
 
 SCHEMA = "gradproof.suite/1"
 _CHUNK = 0.5
@@ -55,9 +55,9 @@ class _Reader:
 
     def __init__(self, target: str) -> None:
         self._target, self._next = target, 0
-        self._cases = cases_of(target)
+        self._cases = found_in(target)
 
-    def case(self, number: int) -> Case | Crash:
+    def case(self, number: int) -> Found:
         if number < self._next:
             self.__init__(self._target)
         found = next(itertools.islice(self._cases, number - self._next, None))
@@ -83,6 +83,8 @@ def _row(case_id: CaseId, options: Mapping[str, Any]) -> Row:
         _reader.cache_clear()
         told = "".join(traceback.format_exception(error.__cause__ or error))
         return Row(case_id.name, "RAISED", str(error), time.perf_counter() - started, detail=told)
+    if isinstance(case, NoCase):
+        return Row(case_id.name, "REFUSED", f"{case.name} {case.why}", time.perf_counter() - started)
     result = case if isinstance(case, Crash) else result_of(case, options)
     match result:
         case Checked():

@@ -78,6 +78,11 @@ def cases_of(target: str) -> Iterator[Case | Crash]:
         yield found
 
 
+def found_in(target: str) -> Iterator[Found]:
+    """The same, and what is no case among them: that is told, and the others are cases all the same."""
+    return _found(target)
+
+
 def _some(target: str, found: list[F]) -> list[F]:
     if not found:
         raise TargetError(f"{target} has no cases: name a target, or functions {_PREFIX}*")

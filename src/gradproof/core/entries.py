@@ -22,6 +22,7 @@ from gradproof.core.jacobians import Screened
 from gradproof.core.judge import Judge
 from gradproof.core.ladder import rungs
 from gradproof.core.options import Options
+from gradproof.core.precision import DOUBLE
 from gradproof.core.problem import Mode, Problem
 from gradproof.core.screened import Claimed, Repeated, can_confirm, differs
 from gradproof.core.seen import Seen
@@ -120,7 +121,8 @@ def every_entry(
         judged.append(slopes)
     investigation.screened = None if numeric is None else Screened(numeric, stencil.step)
     seen = seen_of(tolerances, judged, survey) if survey is not None and options.certify else None
-    return EveryEntry(judged, seen, _drowned(tolerances, problem))
+    is_wrong = any((each.status == Status.WRONG.rank).any() for each in judged)
+    return EveryEntry(judged, seen, [] if is_wrong else _drowned(tolerances, problem, investigation.made))
 
 
 def _judged(stencil: Stencil, tolerances: Tolerances, mode: Mode, suspects: Suspects, numeric: Matrix | None) -> Judged:
@@ -196,7 +198,7 @@ def seen_of(tolerances: Tolerances, judged: list[Judged], survey: Survey) -> See
     """
     excused = survey.between_sides()
     for each in judged:
-        bars = each.error + each.suspects.tolerance
+        bars = tolerances.hidden_by_bars * each.error + each.suspects.tolerance
         for k, (left, right) in each.sides.items():
             bars[k] += abs(right - left)
         bars[each.status == Status.WRONG.rank] = 0.0
@@ -208,8 +210,10 @@ def seen_of(tolerances: Tolerances, judged: list[Judged], survey: Survey) -> See
     return Seen(tuple(smallest), 0.0)
 
 
-def _drowned(tolerances: Tolerances, problem: Problem) -> list[str]:
+def _drowned(tolerances: Tolerances, problem: Problem, made: Problem) -> list[str]:
     """The pairs that pass because no step sees as much as was asked for, in words."""
+    if problem.noise is not None:
+        return _clouded(tolerances, problem) if made.coarsest_eps <= DOUBLE else []
     if not tolerances.asks_too_much and not tolerances.is_default:
         return []
     hides = tolerances.buries if tolerances.is_default else tolerances.drowns
@@ -221,6 +225,22 @@ def _drowned(tolerances: Tolerances, problem: Problem) -> list[str]:
         for size, output, input_ in sizes
         if size
     ]
+
+
+def _clouded(tolerances: Tolerances, problem: Problem) -> list[str]:
+    """The pairs that pass because noise of the function hides much of what is claimed, in words."""
+    told: list[str] = []
+    for (k, output), (i, input_) in itertools.product(
+        enumerate(problem.outputs.blocks), enumerate(problem.inputs.blocks)
+    ):
+        size = tolerances.clouds(k, i) if output.size and input_.size else 0.0
+        if size:
+            noise = float(tolerances.noise[output.slice].max())
+            told.append(
+                f"{output.label} is noisy by {noise:.1g}, as steps of twice that width make it, and an error of up to "
+                f"{size:.1g} could hide in an entry with respect to {input_.label}"
+            )
+    return told
 
 
 def length_of(problem: Problem, options: Options) -> int:

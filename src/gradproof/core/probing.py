@@ -15,6 +15,7 @@ from gradproof.core.accusation import UNFOUNDED, Accusation, Outcome
 from gradproof.core.capabilities import AccusedBefore
 from gradproof.core.draws import basis
 from gradproof.core.entries import Known, every_entry
+from gradproof.core.flags import some
 from gradproof.core.glance import Glance
 from gradproof.core.hidden import (
     BESIDE_OTHERS,
@@ -33,7 +34,7 @@ from gradproof.core.joint import row_agrees
 from gradproof.core.judge import Judge
 from gradproof.core.ledger import Ledger
 from gradproof.core.options import Options
-from gradproof.core.probe import Accused
+from gradproof.core.probe import Accused, probe
 from gradproof.core.problem import Mode
 from gradproof.core.pursuit import Pursuit
 from gradproof.core.push import Push
@@ -42,12 +43,14 @@ from gradproof.core.space import Block
 from gradproof.core.status import Status
 from gradproof.core.survey import Survey
 from gradproof.core.suspects import Judged, Suspects
-from gradproof.core.weak import weak_elements
+from gradproof.core.weak import dwarfed_elements, weak_elements
 
 # Inputs that are looked at alone, if a joint probe does not see them.
 _LEAVES = 16
 # Rungs of long steps, on which round-off is least.
 _LONG_RUNGS = (2, 5, 8, 11)
+# The same where all that is claimed is dwarfed: 1e-3 beside 1e10.
+_LONGER_RUNGS = (1, 3, 5, 8)
 
 
 class Prober:
@@ -58,7 +61,7 @@ class Prober:
         self._questioning = Questioning(self._ledger)
         self._all_seen = False
         self._lost: list[str] = []
-        """Of inputs of which nothing but zeros is claimed: what could hide, in words."""
+        """Of what others dwarf, or nothing but zeros is claimed of: what could hide or is in doubt, in words."""
 
     def run(self, mode: Mode) -> Outcome:
         """What a mode comes to."""
@@ -124,6 +127,7 @@ class Prober:
             ledger.wrong = [each for each in outcome.judged if (each.status == Status.WRONG.rank).any()]
             yield outcome if ledger.wrong or outcome.unlocated else replace(outcome, unseen=outcome.unseen + self._lost)
             return
+        self._look_at_dwarfed_elements()
         unseen = self._unseen()
         ledger.is_settled = not unseen
         if unseen and ledger.is_affordable:  # the last resort
@@ -172,6 +176,23 @@ class Prober:
                 return survey, accusation
             self._lost += doubts_of_zeros(ledger, survey, block)
         return None
+
+    def _look_at_dwarfed_elements(self) -> None:
+        """Elements of which all that is claimed could hide beside others, together and with long steps: no vjp.
+
+        What disagrees there is within the tolerance of the largest entry, and so in doubt, not wrong.
+        """
+        ledger, dwarfed = self._ledger, dwarfed_elements(self._ledger)
+        if dwarfed is None:
+            return
+        survey = Survey(ledger.stencil, np.where(dwarfed, ledger.direction, 0.0))
+        survey.climb(*_LONGER_RUNGS)
+        made = probe(survey, *ledger.questions[0])
+        if made.accuses and not some(survey.bent):
+            self._lost.append(
+                f"the output moves by {survey.value[0]:.1g} with {int(dwarfed.sum())} of {len(dwarfed)} elements whose "
+                f"gradient is dwarfed by that of others, where {made.moved / made.cotangent[0]:.1g} is claimed"
+            )
 
     def _look_at_weak_elements(self) -> Accused | None:
         """Those of the elements whose gradient is small beside that of others, together and without these."""

@@ -100,6 +100,13 @@ class Stencil(Quotients):
         error[drifting] = np.inf
         return Estimate(value, error, self.investigation.cost.evaluations - before, doubtful)
 
+    def bars(self, columns: Indices) -> Matrix:
+        """The error bars of the full ladder along some columns, one row each, of all outputs."""
+        climb = Climb(self._central, self.scale, order=2)
+        return np.concatenate(
+            [self._measure(climb, columns[k : k + 1], float(self.eps[columns[k]]), ALL)[1] for k in range(len(columns))]
+        )
+
     def near(self, column: int, outputs: Indices, *, still: bool = False) -> Estimate:
         """The derivative along a coordinate with steps no longer than itself, whatever longer ones say.
 

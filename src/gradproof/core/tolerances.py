@@ -18,16 +18,21 @@ from gradproof.core.precision import (
     ENTRY_ROUND_OFF,
     MOST_ROUND_OFF,
     NEGLIGIBLE,
+    UNSEEN_SHARE,
     WIDEST_BAR,
     default_rtol,
 )
 from gradproof.core.scales import PairScales, Places, of_blocks
-from gradproof.core.space import Space, alike
+from gradproof.core.space import Block, Space, alike
 from gradproof.core.stencil import Stencil
 from gradproof.core.types import Flags, Indices, Matrix, Vector
 
 # An error bar of two rungs, in units of the round-off of the finer one: twice what the two differ by, and that itself.
 _BARS = 3.0
+# What hides in an error bar of noise that was measured, in units of it: the value is off by as much, the other way.
+_BOTH_WAYS = 2.0
+# Columns of an input that are measured to know how wide these bars are.
+_MEASURED = 16
 # What round-off may hide in units of the tolerance that was asked for, before a pass says so; as for probes.
 _SHORT = 4.0
 # An error bar in units of what no step sees: the second rung leaves eight of these, and both parts of a number count.
@@ -60,7 +65,7 @@ class Tolerances:
         self.rtol = (
             self._relative(inputs) if options.rtol is None or self._low_inputs else alike(inputs.size, options.rtol)
         )
-        self.least_atol = options.atol or 0.0
+        self.least_atol = self._least_asked = options.atol or 0.0
         """The smallest absolute tolerance of any pair."""
         self._atol: Matrix = np.array([[self.least_atol]])
         """Of each pair, or of all of them."""
@@ -214,10 +219,29 @@ class Tolerances:
         if number not in self._blurred:
             block = inputs.blocks[number]
             exponents = rungs(float(self._stencil.eps[block.start]))
-            bars = _BARS * 2.0 ** (exponents[1] - exponents[0])
+            bars = self.hidden_by_bars * _BARS * 2.0 ** (exponents[1] - exponents[0])
             least = 0.0 if self._stencil.fixed else self._stencil.least_seen(block)
             self._blurred[number] = of_blocks(outputs, self.noise) * least * (1.0 + bars)
+            if self._stencil.problem.noise is not None and not self._stencil.fixed:
+                self._blurred[number] = np.fmax(self._blurred[number], self.hidden_by_bars * self._bars_of(block))
         return self._blurred[number]
+
+    def _bars_of(self, block: Block) -> Vector:
+        """The widest error bars of some columns of an input, for each output: where there is noise, and curvature.
+
+        Next to noise steps are so long that what a function bends over them is in the bars, too.
+        """
+        columns = np.unique(np.linspace(block.start, block.stop - 1, _MEASURED).astype(np.intp))
+        error = self._stencil.bars(columns)
+        return of_blocks(self._stencil.problem.outputs, np.where(np.isfinite(error), error, 0.0).max(axis=0))
+
+    @property
+    def hidden_by_bars(self) -> float:
+        """How much of an error hides in an error bar, in units of it: what is measured may be off by a bar itself.
+
+        Bars of round-off are wider than that by far; noise that is measured is as large as it is taken for.
+        """
+        return 1.0 if self._stencil.problem.noise is None else _BOTH_WAYS
 
     @property
     def needs_largest(self) -> bool:
@@ -245,6 +269,20 @@ class Tolerances:
         hidden = float(self.noise[rows].max()) * float(self.unresolvable[columns].max())
         relative = float(self.rtol[columns].max()) + float(self.row_rtol[rows].max())
         return hidden if hidden > _SHORT * (self.least_atol + relative * self.largest[output, input_]) else 0.0
+
+    def clouds(self, output: int, input_: int) -> float:
+        """What measured noise hides of a pair, if that is much of what is claimed, and more than was asked for.
+
+        Where no tolerance was given, it is as much as the widest error bar hides that an entry is still judged by.
+        """
+        size = float(self._claimed.largest[output, input_])
+        problem = self._stencil.problem
+        rows, columns = problem.outputs.blocks[output].slice, problem.inputs.blocks[input_].slice
+        relative = float(self.rtol[columns].max()) + float(self.row_rtol[rows].max())
+        hidden = float(self.blurred(input_)[output]) + relative * size
+        asked = self._least_asked + (self._given or 0.0) * size
+        share = _BOTH_WAYS * WIDEST_BAR if self._negligible else UNSEEN_SHARE
+        return hidden if size and hidden > max(share * size, _SHORT * asked) else 0.0
 
     def buries(self, output: int, input_: int) -> float:
         """What round-off hides of a pair where no tolerance is given, if that is most of what is claimed; or zero.

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from gradproof.core.flags import some
 from gradproof.core.ledger import Ledger
 from gradproof.core.types import Flags, Vector
 
@@ -39,3 +40,20 @@ def _wanted(ledger: Ledger) -> Vector | None:
         return None
     entries = np.abs(pullback / cotangent[0])
     return ledger.tolerances.least_atol + ledger.tolerances.rtol * entries
+
+
+def dwarfed_elements(ledger: Ledger) -> Flags | None:
+    """The elements of which all that is claimed could hide in what the surveys so far see; None: there are none.
+
+    For a certificate, where no tolerance is given: what is negligible beside the largest entry is excused, and yet all
+    of such an element may be wrong.
+    """
+    options, survey = ledger.options, ledger.survey
+    if not options.certify or ledger.explicit or not ledger.precise or ledger.problem.noise is not None:
+        return None
+    if ledger.problem.outputs.size != 1 or not ledger.questions or not ledger.questions[0][0][0]:
+        return None
+    cotangent, pullback = ledger.questions[0]
+    shares = np.abs(pullback * survey.direction)
+    dwarfed = (shares > 0) & (shares < survey.hides[0] * abs(cotangent[0]))
+    return dwarfed if some(dwarfed) else None

@@ -239,6 +239,7 @@ def _with_probe(investigation: Investigation, options: Options) -> Trials:
             slack += zero_gradient(investigation, c)  # the shared cotangent may weigh little what this one does not
             largest = max(largest_of(pullback), largest_of(other)) if answers else 0.0
             agree = all(is_sum(*pair, largest, problem, slack) for pair in expected)
+            exact = exact and not answers  # a backward that takes turns repeats itself at every other call
     last = asked[-1] if agree and len(v) > 1 else None
     return Trials(exact, agree, watched.overwritten, () if agree else tuple(asked), last)
 
