@@ -28,6 +28,7 @@ from gradproof.properties.allowance import halves_add_up
 from gradproof.properties.by_integral import by_integral, can_integrate
 from gradproof.properties.by_twin import by_twin, has_twin
 from gradproof.properties.in_noise import in_noise
+from gradproof.properties.noisy_twin import by_noisy_twin
 from gradproof.properties.property import Found, Pause
 from gradproof.properties.second_look import looked_twice
 from gradproof.properties.second_looks import AT_WHAT_IS_WRONG
@@ -81,9 +82,14 @@ def _judged(investigation: Investigation, options: Options) -> Iterator[Finding 
     if options.step is None and problem.coarsest_eps > DOUBLE:
         if problem is made:
             return _in_low_precision(investigation, options)
-        is_of_twin = problem.noise is not None and made.coarsest_eps > DOUBLE  # which is noisy itself
-        if not is_of_twin and has_twin(investigation):
+        if problem.noise is not None and made.coarsest_eps > DOUBLE:
+            return by_noisy_twin(investigation, options, _in_noise)  # or there is none
+        if has_twin(investigation):
             return by_twin(investigation, options, _compared)
+    return _in_noise(investigation, options)
+
+
+def _in_noise(investigation: Investigation, options: Options) -> Iterator[Finding | Seen | Note | Pause]:
     return in_noise(investigation, options, _compared, _lost)
 
 
