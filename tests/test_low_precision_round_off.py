@@ -295,7 +295,7 @@ def plus(function: Function, off: float) -> Function:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_a_divergence_from_itself_is_round_off_of_one_and_no_more(seed: int) -> None:
-    """Its gradient is softmax(x) less the same: what float32 leaves of that is in some runs of a twin nothing at all."""
+    """Its gradient is softmax(x) less the same: in some runs of a twin that rounds nothing at all is left of that."""
     x = saturated(6, 5, 5.0, seed)
     targets = x.detach().softmax(1)
 

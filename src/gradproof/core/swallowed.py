@@ -29,7 +29,8 @@ SWALLOWED = 0.5
 """What a claim comes to over a step is less than this power of eps, if a number inside can swallow it: one that is a
 hundred million in double precision can."""
 
-# How much longer, or shorter, each step is than the one before; bisections between the last that is still and the first that moves.
+# How much longer, or shorter, each step is than the one before; bisections between the last that is still and the
+# first that moves.
 _GROWS, _HALVINGS = 2.0**6, 12
 # Samples beyond a jump, of which some must be the same, and how far they are apart, as a part of the step.
 _SAMPLES, _BESIDE = 8, 2.0**-5
@@ -98,7 +99,7 @@ class _Still:
         return None if width is None or not self._goes_on(side * longest, width) else _Jump(moving, width)
 
     def _below(self, side: float, moving: float) -> tuple[float, float]:
-        """A shorter step by which it does not move, and one by which it does; twice the same, where all steps move it."""
+        """A shorter step by which it does not move, and one by which it does; twice the same, where all move it."""
         finest = 2.0 ** -rungs(self._eps)[-1] * self._scale
         while (still := max(moving / _GROWS, finest)) < moving:
             if self._change(side * still) == 0:

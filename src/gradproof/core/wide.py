@@ -188,7 +188,7 @@ class Comparer:
         return self.compare(np.copysign(1.0, random_probe(self.asked.size, self.low.seed + number)))
 
     def responding(self, made: Comparison, which: range = range(_FEW), more: float = 1.0) -> Comparison:
-        """The same comparison, knowing how the wide side responds to what the low precision rounds: besides what it knew.
+        """The same comparison, knowing besides how the wide side responds to what the low precision rounds.
 
         `which` neighbours are asked, by their numbers; `more`: how much more others may show than these few.
         """
