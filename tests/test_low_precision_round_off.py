@@ -282,3 +282,47 @@ def test_rounding_takes_apart_what_cancels_inside(function: Callable[[torch.Tens
             values.append(float(function(x)))
     off = max(abs(value - exact) for value in values)
     assert 2.0**-25 < off < 2.0**-18
+
+
+def saturated(rows: int, columns: int, scale: float, seed: int) -> torch.Tensor:
+    return drawn(rows, columns, seed=seed, scale=scale)
+
+
+def plus(function: Function, off: float) -> Function:
+    """The function with a gradient that is off by so much everywhere, in low precision only."""
+    return spoiled(function, lambda g: g + off, low_only=True)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_divergence_from_itself_is_round_off_of_one_and_no_more(seed: int) -> None:
+    """Its gradient is softmax(x) less the same: in some runs of a twin that rounds nothing at all is left of that."""
+    x = saturated(6, 5, 5.0, seed)
+    targets = x.detach().softmax(1)
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return F.kl_div(x.log_softmax(1), targets.to(x.dtype), reduction="batchmean")
+
+    report = gradproof.check(function, x)
+    assert report.verdict is not Verdict.FAIL, str(report)
+    report = gradproof.check(plus(function, 1e-5), x, modes="reverse")
+    assert report.verdict is Verdict.FAIL, str(report)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_entropy_of_saturated_logits_fails_only_where_its_derivative_is_wrong(seed: int) -> None:
+    x = saturated(6, 5, 60.0, seed)
+
+    def entropy(x: torch.Tensor) -> torch.Tensor:
+        return torch.distributions.Categorical(logits=x, validate_args=False).entropy()
+
+    report = gradproof.check(entropy, x)
+    assert report.verdict is not Verdict.FAIL, str(report)
+    report = gradproof.check(plus(entropy, 1e-5), x, modes="reverse")
+    assert report.verdict is Verdict.FAIL, str(report)
+
+
+@pytest.mark.parametrize("seed", [4, 5])
+def test_another_order_of_a_sum_that_cancels_is_no_other_memory_layout(seed: int) -> None:
+    x = saturated(4, 5, 20.0, seed)
+    report = gradproof.check(F.cross_entropy, (x, x.argmax(1)), order=2)
+    assert not [finding for finding in report.findings if finding.property == "layout"], str(report)

@@ -88,3 +88,45 @@ def test_what_is_flat_up_to_a_kink_is_no_grid() -> None:
 def test_few_wide_steps_are_no_grid() -> None:
     steps = custom(lambda x: torch.round(10 * x) / 10, lambda _, g: 0.5 * g)
     assert check(steps, small(torch.float64, 1e-8)).verdict is Verdict.FAIL
+
+
+def confident() -> tuple[torch.Tensor, torch.Tensor]:
+    """Logits of which one sample has a loss of 3e-12, beside others of 1e-5, and the largest of each."""
+    x = 40.0 * torch.randn(8, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(42))
+    return x.requires_grad_(), x.argmax(1)
+
+
+def cross_entropy(targets: torch.Tensor, factor: float) -> Function:
+    """Written by hand; the gradient of the sample of 3e-12 has a factor."""
+
+    def backward(saved: tuple[torch.Tensor, ...], g: torch.Tensor) -> torch.Tensor:
+        right = saved[0].softmax(1) - torch.nn.functional.one_hot(targets, 5)
+        right[1] *= factor
+        return g * right / len(right)
+
+    return custom(lambda x: torch.nn.functional.cross_entropy(x, targets), backward)
+
+
+def test_a_sample_on_a_grid_of_its_own_beside_others_that_move_is_left_by_longer_steps() -> None:
+    """Fine steps along one of its logits move nothing, coarse ones leave the grid: it is no constant."""
+    x, targets = confident()
+    report = check(cross_entropy(targets, 1.0), x, modes="reverse")
+    assert report.verdict is Verdict.PASS, str(report)
+
+
+@pytest.mark.parametrize("factor", [-3.0, 4.0])
+def test_a_wrong_gradient_of_such_a_sample_fails(factor: float) -> None:
+    x, targets = confident()
+    report = check(cross_entropy(targets, factor), x, modes="reverse")
+    assert report.verdict is Verdict.FAIL, str(report)
+    entry = report.findings[0].entries[0]
+    assert entry.input.element[0] == 1
+
+
+def test_of_a_slope_that_round_off_may_hide_no_mask_is_said_to_be_missing() -> None:
+    tiny = custom(lambda x: torch.zeros_like(x), lambda _, g: 1e-8 * g)
+    report = check(tiny, small(torch.float64, 1e-8))
+    assert "mask" not in report.findings[0].hint
+    assert "round-off inside may hide" in report.findings[0].hint
+    unmasked = custom(lambda x: x.relu(), lambda saved, g: 0.5 * g + 0.5 * g * (saved[0] > 0))
+    assert "mask" in check(unmasked, small(torch.float64, 1.0)).findings[0].hint

@@ -141,7 +141,7 @@ def test_any_report_folds_to_any_width(made: Report, columns: int) -> None:
 
 def test_no_difference_is_told_of_what_is_no_number() -> None:
     told = str(report(wrong_jacobian(entry(analytic=math.nan))))
-    assert "  analytic  nan  (allowed 0.01)" in told
+    assert "  analytic  nan  (no number, allowed 0.01)" in told
     assert "difference ," not in told
 
 

@@ -16,6 +16,7 @@ from gradproof.core.precision import DOUBLE
 from gradproof.core.problem import Mode
 from gradproof.core.rounding import FORMATS, rounded_to
 from gradproof.core.space import Block
+from gradproof.core.swallowed import SWALLOWED
 from gradproof.core.types import Flags, Vector
 
 # Elements that an array must fit, besides the one that its own factor is made from.
@@ -54,6 +55,11 @@ def unmoved(evidence: Evidence, found: Samples) -> Iterator[Cause]:
     if len(wrong) > 1 and all(still) and np.isfinite(wrong.claim).all():
         text = f"analytic is not 0 on all {len(wrong)} wrong elements that were sampled, which move no output"
         what = "the gradient" if evidence.mode is Mode.REVERSE else evidence.probe
+        moved = float((np.abs(wrong.claim) * evidence.investigation.scale[wrong.columns]).max())
+        if moved < evidence.problem.coarsest_eps**SWALLOWED:
+            most = float(np.abs(wrong.claim).max())
+            yield Cause(f"{text}; of these {most:.2g} is claimed at most, which round-off inside may hide", Scope.PART)
+            return
         yield Cause(f"{text}: perhaps a mask is not applied to {what}, or it is written to other places", Scope.PART)
 
 

@@ -52,10 +52,12 @@ class Responses:
         """Whether they are rounded on the way."""
         return self._round_off is not None
 
-    def of(self, question: Vector, neighbours: int) -> Iterator[Vector]:
-        """The answers of so many neighbours."""
-        for number, (point, turned) in enumerate(self._neighbours.with_probe(question, neighbours)):
-            yield self._answer(point, turned, number)
+    def of(self, question: Vector, which: range) -> Iterator[Vector]:
+        """The answers of neighbours, by their numbers."""
+        neighbours = self._neighbours.with_probe(question, which.stop)
+        for number, (point, turned) in enumerate(neighbours):
+            if number in which:
+                yield self._answer(point, turned, number)
 
     @property
     def beyond(self) -> float:
@@ -66,7 +68,7 @@ class Responses:
         """How far so many of them are from the answer itself, at most."""
         ask = self._wide.vjp if self._reverse else self._wide.jvp
         answer, spread = ask(question), np.zeros(self._answered.size)
-        for other in self.of(question, neighbours):
+        for other in self.of(question, range(neighbours)):
             widen(spread, other, answer)
         return spread
 

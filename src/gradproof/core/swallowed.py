@@ -25,13 +25,18 @@ from gradproof.core.problem import Problem
 from gradproof.core.stencil import Stencil
 from gradproof.core.types import Vector
 
-# How much longer each step is than the one before; bisections between the last that is still and the first that moves.
+SWALLOWED = 0.5
+"""What a claim comes to over a step is less than this power of eps, if a number inside can swallow it: one that is a
+hundred million in double precision can."""
+
+# How much longer, or shorter, each step is than the one before; bisections between the last that is still and the
+# first that moves.
 _GROWS, _HALVINGS = 2.0**6, 12
 # Samples beyond a jump, of which some must be the same, and how far they are apart, as a part of the step.
 _SAMPLES, _BESIDE = 8, 2.0**-5
 # It goes through this many grid points at least, as a power of the relative spacing of its numbers, on longer steps:
 # some part of one. A million in double precision.
-_RESOLVED, _FAR = -0.4, (2.0**-3, 2.0**-6, 2.0**-9)
+_RESOLVED, _FAR = -0.4, (1.0, 2.0**-3, 2.0**-6, 2.0**-9)
 # Steps are measured in so many times the one that it first moves by: the shortest still see a few grid points.
 _STRIDE = 2.0**30
 
@@ -85,11 +90,22 @@ class _Still:
             still, moving = moving, _GROWS * moving
             if still >= longest:
                 return None
+        if still == moving:  # the finest steps stand still, where not even the longest of them does
+            still, moving = self._below(side, moving)
         for _ in range(_HALVINGS if still < moving else 0):
             middle = math.sqrt(still * moving)
             still, moving = (middle, moving) if self._change(side * middle) == 0 else (still, middle)
         width = self._width_at(side * moving)
         return None if width is None or not self._goes_on(side * longest, width) else _Jump(moving, width)
+
+    def _below(self, side: float, moving: float) -> tuple[float, float]:
+        """A shorter step by which it does not move, and one by which it does; twice the same, where all move it."""
+        finest = 2.0 ** -rungs(self._eps)[-1] * self._scale
+        while (still := max(moving / _GROWS, finest)) < moving:
+            if self._change(side * still) == 0:
+                return still, moving
+            moving = still
+        return moving, moving
 
     def _width_at(self, step: float) -> float | None:
         """By how much it jumps there; None where it moves on at once, as after a kink, and is on no grid.

@@ -51,6 +51,9 @@ _TWINNED = 256.0
 _MORE = 2.0
 # A factor that fits all elements that are accused.
 _FITS = 2.0
+# Neighbours of one question; and how many are asked at last, where what they show is exceeded by no more than this: by
+# chance, a few of them all round to the same number.
+_FEW, _MANY, _NEARLY = 2 * PAIRS, 6 * PAIRS, 2.0**10
 
 
 def widened(investigation: Investigation) -> Investigation | None:
@@ -184,21 +187,22 @@ class Comparer:
         """For random signs."""
         return self.compare(np.copysign(1.0, random_probe(self.asked.size, self.low.seed + number)))
 
-    def responding(self, made: Comparison, neighbours: int = 2 * PAIRS, more: float = 1.0) -> Comparison:
-        """The same comparison, knowing how the wide side responds to what the low precision rounds.
+    def responding(self, made: Comparison, which: range = range(_FEW), more: float = 1.0) -> Comparison:
+        """The same comparison, knowing besides how the wide side responds to what the low precision rounds.
 
-        `more`: how much more other neighbours may show than these few.
+        `which` neighbours are asked, by their numbers; `more`: how much more others may show than these few.
         """
         responses = Responses(self.low, self.wide, self.mode, self.eps)
         if not responses.can_be_asked:
             return made
-        spread, factors = np.zeros(self.answered.size), {block.start: 0.0 for block in self.answered.blocks}
-        for answer in responses.of(made.question, neighbours):
+        factors = {block.start: made.spread_factor.get(block.start, 0.0) for block in self.answered.blocks}
+        spread = made.spread.copy() if len(made.spread) else np.zeros(self.answered.size)
+        for answer in responses.of(made.question, which):
             widen(spread, answer, made.wide, more)
             for block in self.answered.blocks:
                 found = abs(along(answer[block.slice], made.wide[block.slice]))
                 factors[block.start] = max(factors[block.start], found)
-        for block, dust in responses.dust(made.question, made.wide):
+        for block, dust in () if len(made.spread) else responses.dust(made.question, made.wide):
             size = norm(made.wide[block.slice])
             factors[block.start] += norm(dust) / size if size else 0.0
             spread[block.slice] += dust
@@ -223,7 +227,12 @@ class Comparer:
         if sum(each.is_clean for each in made) >= 2:
             return max(made[1:], key=lambda each: not each.is_clean), []
         explained = [self.responding(each) for each in made if not each.is_clean]
-        return explained[-1], self._deviations(explained)
+        found = self._deviations(explained)
+        if found and all(map(_is_nearly_explained, found)):
+            ways = [range(k * _MANY + _FEW, (k + 1) * _MANY) for k in range(len(explained))]
+            explained = [self.responding(each, which) for each, which in zip(explained, ways, strict=True)]
+            found = self._deviations(explained)
+        return explained[-1], found
 
     def _told(self, made: Comparison) -> tuple[Comparison, list[Deviation]]:
         """Nothing is off, as far as a comparison tells."""
@@ -234,7 +243,7 @@ class Comparer:
 
         Of outputs that are others in the two precisions nothing would be said.
         """
-        found = self.responding(made, neighbours=1, more=_MORE)
+        found = self.responding(made, range(1), more=_MORE)
         return found if self._alike(made).all() else dataclasses.replace(found, spread=np.full_like(made.low, np.inf))
 
     def _judged_anew(self, made: Comparison) -> Comparison:
@@ -308,6 +317,11 @@ class Comparer:
         if scaled and factor is None and not zero:
             wrong = wrong or abs(made.factor(block)) > GROSS * made.allowed_factor(block)
         return Deviation(block, elements, low, wide, allowed, wrong, factor, made.question)
+
+
+def _is_nearly_explained(found: Deviation) -> bool:
+    """Whether what neighbours showed is exceeded by so little that more of them may explain it."""
+    return bool((np.abs(found.low - found.wide) <= _NEARLY * found.allowed).all())
 
 
 def common_factor(low: Vector, wide: Vector, eps: float) -> float | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -19,7 +19,7 @@ from gradproof.core.seen import Note, Seen
 from gradproof.core.status import Status
 from gradproof.core.types import Vector
 from gradproof.core.wide import Comparer, Deviation, Known, wide_options, widened
-from gradproof.properties.property import Compare, Pause
+from gradproof.properties.property import Examine, Pause
 from gradproof.properties.trials import trials
 from gradproof.results.finding import Entry, Finding
 
@@ -44,7 +44,7 @@ def has_twin(investigation: Investigation) -> bool:
 
 
 def by_twin(
-    investigation: Investigation, options: Options, compared: Compare, *, may_differ: bool = False
+    investigation: Investigation, options: Options, compared: Examine, *, may_differ: bool = False
 ) -> Generator[Finding | Seen | Note | Pause, None, bool]:
     """What the ordinary comparison finds of the float64 derivative, then what differs from it in low precision.
 
@@ -81,10 +81,10 @@ def _learns(wide: Investigation) -> bool:
 
 
 def _sorted(
-    found: Iterator[Finding | Seen | Pause],
-) -> Generator[Pause, None, tuple[list[Finding], list[Seen]]]:
-    """Findings, and what was seen."""
-    findings, seen = list[Finding](), list[Seen]()
+    found: Iterable[Finding | Seen | Note | Pause],
+) -> Generator[Pause, None, tuple[list[Finding], list[Seen | Note]]]:
+    """Findings, and what was seen, and how."""
+    findings, seen = list[Finding](), list[Seen | Note]()
     for each in found:
         if isinstance(each, Pause):
             yield each

@@ -28,6 +28,8 @@ from gradproof.properties.allowance import halves_add_up
 from gradproof.properties.by_integral import by_integral, can_integrate
 from gradproof.properties.by_twin import by_twin, has_twin
 from gradproof.properties.in_noise import in_noise
+from gradproof.properties.noisy_twin import by_noisy_twin
+from gradproof.properties.numberless import Numberless
 from gradproof.properties.property import Found, Pause
 from gradproof.properties.second_look import looked_twice
 from gradproof.properties.second_looks import AT_WHAT_IS_WRONG
@@ -81,9 +83,14 @@ def _judged(investigation: Investigation, options: Options) -> Iterator[Finding 
     if options.step is None and problem.coarsest_eps > DOUBLE:
         if problem is made:
             return _in_low_precision(investigation, options)
-        is_of_twin = problem.noise is not None and made.coarsest_eps > DOUBLE  # which is noisy itself
-        if not is_of_twin and has_twin(investigation):
+        if problem.noise is not None and made.coarsest_eps > DOUBLE:
+            return by_noisy_twin(investigation, options, _in_noise)  # or there is none
+        if has_twin(investigation):
             return by_twin(investigation, options, _compared)
+    return _in_noise(investigation, options)
+
+
+def _in_noise(investigation: Investigation, options: Options) -> Iterator[Finding | Seen | Note | Pause]:
     return in_noise(investigation, options, _compared, _lost)
 
 
@@ -246,7 +253,12 @@ def describe(problem: Problem, options: Options, judged: Judged, name: str, head
         entries = tuple(_entry(problem, judged, int(k)) for k in alike[: options.worst])
         hint = "" if kink else _not_finite(problem, judged, alike) or _not_in_pattern(problem, judged, alike)
         counts = _elements(judged, entries[0], alike), _elements(judged, entries[0], group)
-        finding = _finding(problem.words, judged, entries, counts, _headline(entries[0].status, judged.mode, headline))
+        said, verb = _headline(entries[0].status, judged.mode, headline), _verb(entries[0])
+        claims = Numberless.among(problem, judged, alike)
+        if claims is not None and entries[0].status is Status.WRONG:
+            verb = claims.verb(_elements(judged, entries[0], claims.which), counts[0], verb)
+            said = claims.headed(said)
+        finding = _finding(problem.words, judged, entries, counts, (said, verb))
         finding = replace(finding, property=name, hint=hint, spots=_spots(judged, entries[0], alike, options))
         yield _lone_kink(finding) if kink and _is_lone(problem) else finding
 
@@ -256,6 +268,17 @@ def _headline(status: Status, mode: Mode, of_wrong: str) -> str:
     if status is Status.INCONCLUSIVE:
         return _UNJUDGED_HEADLINES[mode]
     return _KINK_HEADLINES[mode] if status is Status.KINK else of_wrong
+
+
+def _verb(worst: Entry) -> str:
+    """What entries of the worst one's status do."""
+    if worst.status is Status.INCONCLUSIVE and math.isinf(worst.error):
+        return _UNSETTLED
+    if worst.status is Status.INCONCLUSIVE and math.isnan(worst.error):
+        return _VALUELESS
+    if worst.status is Status.WRONG and math.isnan(worst.numeric):
+        return _NUMBERLESS
+    return _VERBS[worst.status]
 
 
 def _is_lone(problem: Problem) -> bool:
@@ -304,20 +327,16 @@ def _index(element: tuple[int, ...]) -> str:
 
 
 def _finding(
-    words: Words, judged: Judged, entries: tuple[Entry, ...], counts: tuple[int, int], headline: str
+    words: Words, judged: Judged, entries: tuple[Entry, ...], counts: tuple[int, int], told: tuple[str, str]
 ) -> Finding:
-    """`counts`: of entries of the worst one's status, and of all that are doubtful."""
-    worst, (wrong, doubtful) = entries[0], counts
+    """`counts`: of entries of the worst one's status, and of all that are doubtful; `told`: a headline, and a verb."""
+    worst, (wrong, doubtful), (headline, verb) = entries[0], counts, told
     output, input_ = worst.output.block, worst.input.block
     total = (output.size // output.parts) * (input_.size // input_.parts)
-    unsettled = worst.status is Status.INCONCLUSIVE and math.isinf(worst.error)
-    valueless = worst.status is Status.INCONCLUSIVE and math.isnan(worst.error)
-    numberless = worst.status is Status.WRONG and math.isnan(worst.numeric)
-    verb = _UNSETTLED if unsettled else _VALUELESS if valueless else _NUMBERLESS if numberless else _VERBS[worst.status]
     count = f"{'at least ' if judged.located else ''}{wrong} of {total} entries {verb}"
     count += f", and {doubtful - wrong} more cannot be judged" if doubtful > wrong else ""
     where = _where(words, worst)
-    by = ", by difference / allowed" if worst.status is Status.WRONG and not numberless else ""
+    by = ", by difference / allowed" if worst.status is Status.WRONG and math.isfinite(worst.difference) else ""
     return Finding(
         property="jacobian",
         mode=judged.mode,

@@ -8,9 +8,10 @@ from gradproof.core.agreement import close, worst_difference
 from gradproof.core.capabilities import MemoryLayout
 from gradproof.core.investigation import Investigation
 from gradproof.core.options import Options
+from gradproof.core.problem import Mode
 from gradproof.core.status import Status
 from gradproof.core.types import Vector
-from gradproof.properties.allowance import allowed_difference
+from gradproof.properties.allowance import allowed_difference, explains
 from gradproof.properties.trials import constant, trials
 from gradproof.results.finding import Finding
 
@@ -45,7 +46,9 @@ def misread(investigation: Investigation, options: Options, arrangement: MemoryL
         return
     slack = allowed_difference(investigation, options, want)
     # if the same question has another answer in contiguous memory too, that is for `determinism` to report
-    if not close(want, got, problem, slack) and close(want, investigation.vjp(cotangent), problem, slack):
+    if close(want, got, problem, slack) or not close(want, investigation.vjp(cotangent), problem, slack):
+        return
+    if not explains(investigation, Mode.REVERSE, [(1.0, cotangent), (-1.0, cotangent)], got - want):
         yield _finding(investigation, arrangement, want, got)
 
 

@@ -8,15 +8,12 @@ from gradproof.core.investigation import Investigation
 from gradproof.core.ladder import rungs
 from gradproof.core.options import Options
 from gradproof.core.status import Status
-from gradproof.core.swallowed import Grid, on_its_grid
+from gradproof.core.swallowed import SWALLOWED, Grid, on_its_grid
 from gradproof.properties.property import Compare, Found
 from gradproof.results.finding import Entry, Finding
 
 # Entries that are looked at, each of another pair.
 _TRIED = 4
-# What a claim comes to over the longest step is less than this power of eps, if a number inside can swallow that: one
-# that is a hundred million in double precision can.
-_SWALLOWED = 0.5
 
 
 def in_grid_noise(
@@ -51,4 +48,4 @@ class _Still:
         column = entry.input.coordinate
         eps = self._problem.inputs.block_at(column).eps
         longest = 2.0 ** -rungs(eps)[0] * float(self._scale[column])
-        return 0.0 < abs(entry.analytic) * longest < eps**_SWALLOWED
+        return 0.0 < abs(entry.analytic) * longest < eps**SWALLOWED

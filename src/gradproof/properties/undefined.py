@@ -49,14 +49,14 @@ def undefined(investigation: Investigation, options: Options) -> Iterator[Findin
     """Leave out each cotangent in turn and all together; in forward mode, each tangent."""
     for direction in _directions(investigation, options):
         yield from _each(direction, options)
-        yield from _all_together(direction, options.nondet_tol)
+        yield from _all_together(direction, options)
 
 
-def _all_together(direction: _Direction, slack: float) -> Iterator[Finding]:
+def _all_together(direction: _Direction, options: Options) -> Iterator[Finding]:
     """Without any cotangent the answer is zero. (Without any tangent nothing is asked.)"""
     if direction.mode is not Mode.REVERSE:
         return
-    everything = frozenset(range(len(direction.space.blocks)))
+    everything, slack = frozenset(range(len(direction.space.blocks))), options.nondet_tol
     nothing = alike(len(direction.probe), 0.0)
     try:
         got = direction.without(nothing, everything)
@@ -66,7 +66,9 @@ def _all_together(direction: _Direction, slack: float) -> Iterator[Finding]:
     looked_at = got[:1] if got.strides == (0,) else got  # zeros that are alike
     if some(looked_at) and not same(np.zeros_like(got), got, direction.space.coarsest_eps, slack):
         if np.isnan(got).any() and same(direction.defined(nothing.copy()), got, direction.space.coarsest_eps, slack):
-            return  # zeros give no numbers either: that is for `linearity` to report
+            if "linearity" not in options.properties:  # which reports that zeros give no numbers either
+                yield _numberless(direction, got)
+            return
         yield _differs(direction, everything, np.zeros_like(got), got)
 
 
@@ -187,6 +189,22 @@ def _differs(direction: _Direction, absent: frozenset[int], want: Vector, got: V
     worst = worst_difference(want, got)
     told = f"the result differs from the one with zeros ({got[worst]:.9g} instead of {want[worst]:.9g})."
     return _finding(direction, absent, told)
+
+
+def _numberless(direction: _Direction, got: Vector) -> Finding:
+    """That a derivative is NaN whether it gets zeros or nothing."""
+    place = direction.answered.place(int(np.flatnonzero(np.isnan(got))[0]))
+    return Finding(
+        property="undefined",
+        kind="no number",
+        mode=direction.mode,
+        status=Status.INCONCLUSIVE,
+        headline=(
+            f"In {direction.mode}, what is left out cannot be told from zeros: "
+            f"the gradient of {place} is NaN for both, and should be 0."
+        ),
+        hint="ask for `linearity` or `jacobian` too: they say what is wrong",
+    )
 
 
 def _finding(direction: _Direction, absent: frozenset[int], what: str, cause: Exception | None = None) -> Finding:

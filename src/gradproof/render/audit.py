@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from gradproof.render.audit_words import told_notice, told_origin, told_share, told_shares
 from gradproof.render.terminal import STYLES
-from gradproof.render.text import Line, Span, aligned, number, printable
+from gradproof.render.text import Line, Span, aligned, number, number_or_nan, printable
 from gradproof.results.audit import AuditedOperation, AuditReport
 from gradproof.results.finding import Finding
 from gradproof.results.report import Verdict
@@ -108,8 +109,9 @@ def _guilty(report: AuditReport, operation: AuditedOperation) -> Iterator[Line]:
         yield (Span(f"            {text}"),)
     for entry in finding.entries[:1]:
         yield Span("  element   ", "label"), Span(printable(f"{entry.output}, with respect to {entry.input}"), "place")
-        values = f"numeric {number(entry.numeric, 9)}, analytic {number(entry.analytic, 9)}"
-        yield Span("  values    ", "label"), Span(f"{values}, allowed difference {number(entry.allowed)}")
+        values = f"numeric {number_or_nan(entry.numeric)}, analytic {number_or_nan(entry.analytic)}"
+        allowed = "" if math.isnan(entry.allowed) else f", allowed difference {number(entry.allowed)}"
+        yield Span("  values    ", "label"), Span(f"{values}{allowed}")
     if finding.hint:
         yield Span("  cause     ", "label"), Span(printable(finding.hint), "cause")
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from gradproof.core.space import Block, Place, Space
 from gradproof.render.maps import Cell, HeatMap
-from gradproof.render.text import number, number_or_nan, numeric_of, printable
+from gradproof.render.text import bar, number, number_or_nan, numeric_of, printable
 from gradproof.results.exhibits import Exhibit
 from gradproof.results.finding import Entry
 
@@ -243,7 +243,7 @@ def ladder_plot(shown: Exhibit) -> Figure:
         "series": [estimate, analytic],
         "log": True,
     }
-    said = "; ".join(f"step {number(r.step)}: {number_or_nan(r.value)} ± {number(r.error, 2)}" for r in shown.ladder)
+    said = "; ".join(f"step {number(r.step)}: {number_or_nan(r.value)}{bar(r.error)}" for r in shown.ladder)
     description = (
         f"A plot of the numerical derivative over the step, from coarse to fine. {said or 'No step was measured'}. "
         f"The analytic value is {number_or_nan(shown.entry.analytic)}."

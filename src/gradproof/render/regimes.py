@@ -104,7 +104,7 @@ def _first(row: RegimeRow) -> Iterator[Line]:
         told = f"checked {number_or_nan(row.expected)}, found {number_or_nan(row.found)}"
         yield (
             Span("  values           ", "label"),
-            Span(f"{told}, difference {number(row.difference)}, allowed {number(row.allowed)}"),
+            Span(f"{told}, difference {number(row.difference) or 'nan'}, allowed {number(row.allowed) or 'nan'}"),
         )
 
 

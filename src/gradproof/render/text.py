@@ -76,7 +76,12 @@ def numeric_of(entry: Entry) -> str:
     if entry.sides is not None:
         left, right = entry.sides
         return f"{left:.9g} from the left, {right:.9g} from the right"
-    return f"{entry.numeric:.9g} ± {entry.error:.1g}" if entry.error else f"{entry.numeric:.9g}"
+    return f"{entry.numeric:.9g}{bar(entry.error, 1)}"
+
+
+def bar(error: float, digits: int = 2) -> str:
+    """An error bar behind a value; nothing where there is none."""
+    return f" ± {error:.{digits}g}" if error and not math.isnan(error) else ""
 
 
 def ratio_of(entry: Entry) -> str:
@@ -92,11 +97,12 @@ def off_by(entry: Entry) -> tuple[str, str, str]:
 
 
 def compared(entry: Entry) -> str:
-    """The difference and what is allowed; of what is no number there is none, nor at a kink."""
+    """The difference and what is allowed; of what is no number, that it is none; at a kink, that it may be."""
     if entry.excess is None:
         return "a valid subgradient"
-    allowed = f"allowed {number(entry.allowed)}"
-    return allowed if math.isnan(entry.difference) else f"difference {number(entry.difference)}, {allowed}"
+    told = "no number" if math.isnan(entry.analytic) else "nothing to compare it with"
+    off = told if math.isnan(entry.difference) else f"difference {number(entry.difference)}"
+    return off if math.isnan(entry.allowed) else f"{off}, allowed {number(entry.allowed)}"
 
 
 def _foremost(finding: Finding) -> Iterator[Line]:

@@ -43,6 +43,8 @@ class Entry(Same):
         """The difference in units of what is allowed; None at a kink, where the value lies between two sides."""
         if self.status is Status.KINK:
             return None
+        if math.isnan(self.difference):
+            return math.nan
         return self.difference / self.allowed if self.allowed else math.inf
 
     @property
@@ -55,11 +57,10 @@ class Entry(Same):
         if self.sides is not None:
             left, right = self.sides
             return f"{where}: left {left:.9g}, right {right:.9g}, analytic {self.analytic:.9g}"
-        error = f" ± {self.error:.1g}" if self.error else ""
-        return (
-            f"{where}: numeric {self.numeric:.9g}{error}, analytic {self.analytic:.9g}, "
-            f"difference {self.difference:.3g}, allowed {self.allowed:.3g}"
-        )
+        error = f" ± {self.error:.1g}" if self.error and not math.isnan(self.error) else ""
+        both = f"{where}: numeric {self.numeric:.9g}{error}, analytic {self.analytic:.9g}"
+        difference = "" if math.isnan(self.difference) else f", difference {self.difference:.3g}"
+        return f"{both}{difference}" + ("" if math.isnan(self.allowed) else f", allowed {self.allowed:.3g}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

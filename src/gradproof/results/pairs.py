@@ -61,6 +61,8 @@ class Pair:
         """The worst difference in units of what is allowed."""
         if self.difference is None or self.allowed is None:
             return None
+        if math.isnan(self.difference):
+            return math.nan
         return self.difference / self.allowed if self.allowed else math.inf
 
     @property

@@ -239,6 +239,8 @@ def _twinned(
         Batching: batching._replace(vjp=widening(batching.vjp)),
         Anew: made.capabilities[Anew],
     }
+    if Stateless in made.capabilities:
+        capabilities[Stateless] = made.capabilities[Stateless]
     if elsewhere is not None:
         capabilities[Elsewhere] = elsewhere._replace(vjp=widening(elsewhere.vjp))
         round_off = made.capabilities[RoundOff]

@@ -1,0 +1,76 @@
+"""A gradient that is NaN where the function is finite: what reports say of it, in every rendering."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from functions import custom
+
+import gradproof
+from gradproof.render.html import write_html
+from gradproof.render.json import dump_report, load_report
+from gradproof.render.text import plain
+from gradproof.results.report import Report, Verdict
+
+Spoil = Callable[[torch.Tensor], torch.Tensor]
+
+
+def sine(spoil: Spoil, dtype: torch.dtype = torch.float64, **named: object) -> Report:
+    x = torch.tensor([0.3, -0.7, 1.1], dtype=dtype, requires_grad=True)
+    spoiled = custom(torch.sin, lambda saved, g: spoil(g * saved[0].cos()))
+    return gradproof.check(spoiled, x, **named)  # pyright: ignore[reportArgumentType]
+
+
+def one(value: float) -> Spoil:
+    return lambda g: torch.where(torch.tensor([False, True, False]), value, g)
+
+
+SPOILS: dict[str, Spoil] = {"all NaN": lambda g: g * math.nan, "one NaN": one(math.nan), "one infinite": one(math.inf)}
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("name", SPOILS)
+def test_the_headline_says_what_is_no_number_and_where_the_function_is_finite(name: str, dtype: torch.dtype) -> None:
+    report = sine(SPOILS[name], dtype)
+    word = "infinite" if name == "one infinite" else "NaN"
+    assert report.verdict is Verdict.FAIL
+    headline = report.findings[0].headline
+    assert f": {word} where the function is finite" in headline
+    assert f"{9 if name == 'all NaN' else 3} of 9 entries are {word}" in headline
+    right = sine(lambda g: g, dtype)
+    assert right.verdict is Verdict.PASS
+    assert "NaN" not in str(right)
+
+
+def test_beside_entries_that_differ_those_that_are_no_numbers_are_counted() -> None:
+    report = sine(lambda g: one(math.nan)(2.0 * g))
+    assert "5 of 9 entries differ, 3 of them NaN" in report.findings[0].headline
+    assert "finite" not in sine(lambda g: 2.0 * g).findings[0].headline
+
+
+@pytest.mark.parametrize("valueless", [False, True])
+@pytest.mark.parametrize("name", SPOILS)
+def test_no_rendering_has_an_empty_number(name: str, valueless: bool, tmp_path: Path) -> None:
+    if valueless:
+        report = gradproof.check(torch.log, torch.tensor([-1.0, 2.0], dtype=torch.float64, requires_grad=True))
+    else:
+        report = sine(SPOILS[name])
+    write_html(tmp_path / "page.html", [("sine", report)])
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    for text in (plain(report), *(finding.message for finding in report.findings), page.split("<script")[0]):
+        for odd in ("(allowed )", "allowed ,", "allowed nan", "± nan", "difference nan", "allowed </", "× allowed inf"):
+            assert odd not in text, odd
+    assert load_report(dump_report(report)) == report
+
+
+def test_left_out_cotangents_alone_pass_nothing_that_is_no_number() -> None:
+    report = sine(SPOILS["all NaN"], properties="undefined")
+    assert report.verdict is Verdict.INCONCLUSIVE
+    assert "is NaN for both" in report.findings[0].headline
+    assert sine(lambda g: g, properties="undefined").verdict is Verdict.PASS
+    both = sine(SPOILS["all NaN"], properties=["undefined", "linearity"])
+    assert [finding.property for finding in both.findings] == ["linearity"]
