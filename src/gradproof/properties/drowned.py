@@ -2,47 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from gradproof.core.capabilities import Elsewhere, Stateless
-from gradproof.core.cost import BudgetExhausted
 from gradproof.core.drowned import drowns, fades, is_buried, look_at, noise_of_order_one
 from gradproof.core.investigation import Investigation
+from gradproof.core.options import Options
 from gradproof.core.precision import SINGLE
 from gradproof.core.status import Status
 from gradproof.core.stencil import Stencil
+from gradproof.core.types import Vector
 from gradproof.properties.allowance import round_off_of
+from gradproof.properties.property import Compare, Found
 from gradproof.results.finding import Entry, Finding
 
 # Entries that are looked at, each of another pair.
 _TRIED = 2
 
 
-def is_drowned(investigation: Investigation, findings: Sequence[Finding]) -> bool:
-    """Whether all that is wrong is round-off of numbers of order one: that is the noise of these outputs then."""
+def in_round_off(
+    investigation: Investigation, options: Options, compared: Compare, findings: Sequence[Finding]
+) -> Iterable[Found] | None:
+    """What is found once the noise of numbers of order one is known; None: it does not explain all that is wrong."""
+    noise = _noise_of_all(investigation, findings)
+    if noise is None:
+        return None
+    investigation.take_as(replace(investigation.problem, noise=noise))
+    return compared(investigation, options)
+
+
+def _noise_of_all(investigation: Investigation, findings: Sequence[Finding]) -> Vector | None:
+    """The noise of the outputs, if round-off of numbers of order one is all that is wrong."""
     problem = investigation.problem
     if problem.coarsest_eps > SINGLE or problem.capability(Elsewhere) is None:
-        return False
+        return None
     wrong = [entry for each in findings for entry in each.entries if entry.status is Status.WRONG]
     if not wrong or not all(_is_small(investigation, entry) for entry in wrong):
-        return False
+        return None
     noise = Stencil(investigation).noise.copy()
     for entry in wrong:
         run = entry.output.block.slice
         noise[run] = np.fmax(noise[run], noise_of_order_one(investigation, entry.input.coordinate))
     if problem.noise is not None and not (noise > problem.noise).any():
-        return False  # it is known to be as noisy, and that explains nothing
+        return None  # it is known to be as noisy, and that explains nothing
     worst = [each.entries[0] for each in findings if each.entries and each.entries[0].status is Status.WRONG][:_TRIED]
-    try:
-        if not all(_drowns(investigation, entry) for entry in worst):
-            return False
-    except BudgetExhausted:
-        return False  # what was found stands
-    investigation.take_as(replace(problem, noise=noise))
-    return True
+    return noise if all(_drowns(investigation, entry) for entry in worst) else None
 
 
 def _drowns(investigation: Investigation, entry: Entry) -> bool:

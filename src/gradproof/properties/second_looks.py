@@ -7,18 +7,14 @@ asked again: see `examination.py`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-
 from gradproof.core.investigation import Investigation
 from gradproof.core.options import Options
-from gradproof.properties.drowned import is_drowned
+from gradproof.properties.drowned import in_round_off
 from gradproof.properties.gridded import behind_grid
 from gradproof.properties.longer_steps import is_in_half_precision, may_be_blurred, unblurred, undoubted
 from gradproof.properties.on_waves import among_waves, may_be_on_waves
-from gradproof.properties.property import Compare, Found
 from gradproof.properties.second_look import SecondLook
 from gradproof.properties.swallowed import in_grid_noise
-from gradproof.results.finding import Finding
 
 
 def _may_be_noisy(_: Investigation, options: Options) -> bool:
@@ -26,18 +22,12 @@ def _may_be_noisy(_: Investigation, options: Options) -> bool:
     return options.step is None and options.precision is None
 
 
-def _in_round_off(
-    investigation: Investigation, options: Options, compared: Compare, findings: Sequence[Finding]
-) -> Iterable[Found] | None:
-    return compared(investigation, options) if is_drowned(investigation, findings) else None
-
-
 # Steps that were blind to what they call wrong.
 AT_WHAT_IS_WRONG = (
     SecondLook(among_waves, may_be_on_waves, keeps_seen=True),  # all steps were longer than waves
     SecondLook(in_grid_noise, _may_be_noisy),  # they stayed on one grid point
     SecondLook(behind_grid, _may_be_noisy),  # they were between two lines of a grid, and have seen another slope
-    SecondLook(_in_round_off, _may_be_noisy),  # round-off of larger numbers than the outputs explains all
+    SecondLook(in_round_off, _may_be_noisy),  # round-off of larger numbers than the outputs explains all
 )
 # Steps that were too short for what round-off leaves to see: in double precision, and where noise is known.
 AT_WHAT_IS_BLURRED = (SecondLook(unblurred, may_be_blurred, keeps_seen=True),)
