@@ -36,7 +36,7 @@ _GROWS, _HALVINGS = 2.0**6, 12
 _SAMPLES, _BESIDE = 8, 2.0**-5
 # It goes through this many grid points at least, as a power of the relative spacing of its numbers, on longer steps:
 # some part of one. A million in double precision.
-_RESOLVED, _FAR = -0.4, (1.0, 2.0**-3, 2.0**-6, 2.0**-9)
+_RESOLVED, _FAR = -0.4, (2.0**-3, 2.0**-6, 2.0**-9)
 # Steps are measured in so many times the one that it first moves by: the shortest still see a few grid points.
 _STRIDE = 2.0**30
 
@@ -48,15 +48,22 @@ class Grid(NamedTuple):
     scale: Vector
 
 
-def on_its_grid(investigation: Investigation, places: Sequence[tuple[int, int]]) -> Grid | None:
-    """What is known once outputs that stand still at the point are seen to be on a grid; None: none is.
+class Standing(NamedTuple):
+    """An entry of the Jacobian along which nothing moved."""
 
-    `places` are rows and columns of the Jacobian along which nothing moved.
-    """
+    row: int
+    column: int
+    is_buried: bool
+    """Whether what is claimed is no more than round-off of numbers of order one: `drowned.py` sees more of that, so
+    that only what steps of the ladder cannot see, and less than the longest step, is called a grid."""
+
+
+def on_its_grid(investigation: Investigation, places: Sequence[Standing]) -> Grid | None:
+    """What is known once outputs that stand still at the point are seen to be on a grid; None: none is."""
     stencil, problem = Stencil(investigation), investigation.problem
     noise, scale, found = stencil.noise.copy(), investigation.scale.copy(), False
-    for row, column in places:
-        jump = _Still(stencil, row, column).jump()
+    for row, column, is_buried in places:
+        jump = _Still(stencil, row, column, is_buried).jump()
         if jump is not None:
             found = True
             output, input_ = problem.outputs.block_at(row).slice, problem.inputs.block_at(column).slice
@@ -75,7 +82,8 @@ class _Jump(NamedTuple):
 class _Still:
     """One output as one coordinate moves, which does not move it by short steps."""
 
-    def __init__(self, stencil: Stencil, row: int, column: int) -> None:
+    def __init__(self, stencil: Stencil, row: int, column: int, is_buried: bool) -> None:
+        self._is_buried = is_buried
         self._stencil, self._row, self._column = stencil, np.array([row]), np.array([column])
         self._scale, self._eps = float(stencil.scale[column]), float(stencil.eps[column])
 
@@ -90,7 +98,7 @@ class _Still:
             still, moving = moving, _GROWS * moving
             if still >= longest:
                 return None
-        if still == moving:  # the finest steps stand still, where not even the longest of them does
+        if not self._is_buried and still == moving:  # the finest steps stand still, where not even the longest of them does
             still, moving = self._below(side, moving)
         for _ in range(_HALVINGS if still < moving else 0):
             middle = math.sqrt(still * moving)
@@ -119,7 +127,8 @@ class _Still:
 
     def _goes_on(self, longest: float, width: float) -> bool:
         """Whether it goes through many grid points, as far as it is defined."""
-        far = (abs(self._change(part * longest)) for part in _FAR)
+        parts = _FAR if self._is_buried else (1.0, *_FAR)
+        far = (abs(self._change(part * longest)) for part in parts)
         return next((change for change in far if math.isfinite(change)), 0.0) >= self._many * width
 
     @property

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from gradproof.core.drowned import is_buried
 from gradproof.core.investigation import Investigation
 from gradproof.core.ladder import rungs
 from gradproof.core.options import Options
 from gradproof.core.status import Status
-from gradproof.core.swallowed import SWALLOWED, Grid, on_its_grid
+from gradproof.core.swallowed import SWALLOWED, Grid, Standing, on_its_grid
 from gradproof.properties.property import Compare, Found
 from gradproof.results.finding import Entry, Finding
 
@@ -32,8 +33,13 @@ def _grid(investigation: Investigation, findings: Sequence[Finding]) -> Grid | N
     if investigation.problem.noise is not None:
         return None
     still = [next(filter(_Still(investigation), each.entries), None) for each in findings]
-    places = [(entry.output.coordinate, entry.input.coordinate) for entry in still if entry is not None]
+    places = [_standing(investigation, entry) for entry in still if entry is not None]
     return on_its_grid(investigation, places[:_TRIED]) if places else None
+
+
+def _standing(investigation: Investigation, entry: Entry) -> Standing:
+    column = entry.input.coordinate
+    return Standing(entry.output.coordinate, column, is_buried(investigation, column, entry.difference))
 
 
 class _Still:
