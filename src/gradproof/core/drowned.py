@@ -18,7 +18,7 @@ from gradproof.core.draws import basis
 from gradproof.core.integral import vjp_at
 from gradproof.core.investigation import Investigation
 from gradproof.core.precision import DOUBLE, EVALUATION_ROUND_OFF
-from gradproof.core.problem import OutputChangedError
+from gradproof.core.problem import OutputChangedError, Problem
 from gradproof.core.types import Vector
 
 # What round-off of numbers of order one comes to, at most, in units of their spacing: of a thousand operations.
@@ -36,7 +36,7 @@ _FADES = 2.0**-3
 
 def is_buried(investigation: Investigation, column: int, difference: float) -> bool:
     """Whether an entry is off by no more than round-off of numbers as large as its coordinate, or of order one, is."""
-    least = BURIED * investigation.problem.coarsest_eps * _order(investigation, column)
+    least = BURIED * investigation.problem.coarsest_eps * float(order_of(investigation.problem)[column])
     return difference * float(investigation.scale[column]) <= least
 
 
@@ -98,18 +98,14 @@ def fades(investigation: Investigation, row: int, column: int, part: float) -> b
     return False
 
 
-def noise_of_order_one(investigation: Investigation, column: int) -> float:
+def noise_of_order_one(problem: Problem, column: int) -> float:
     """The round-off of numbers as large as a coordinate, or of order one."""
-    return EVALUATION_ROUND_OFF * investigation.problem.coarsest_eps * _order(investigation, column)
+    return EVALUATION_ROUND_OFF * problem.coarsest_eps * float(order_of(problem)[column])
 
 
-def order_of(investigation: Investigation) -> Vector:
+def order_of(problem: Problem) -> Vector:
     """How large numbers inside may be: of order one, or as large as each coordinate."""
-    return np.fmax(1.0, np.abs(investigation.problem.point))
-
-
-def _order(investigation: Investigation, column: int) -> float:
-    return max(1.0, abs(float(investigation.problem.point[column])))
+    return np.fmax(1.0, np.abs(problem.point))
 
 
 def _quotient(investigation: Investigation, size: float, row: int, column: int, rung: int) -> float:

@@ -16,6 +16,7 @@ import numpy as np
 
 from gradproof.core.colours import confirmed
 from gradproof.core.draws import basis
+from gradproof.core.drowned import BURIED, order_of
 from gradproof.core.flags import every, some
 from gradproof.core.investigation import Investigation
 from gradproof.core.jacobians import Screened
@@ -228,14 +229,18 @@ def _drowned(tolerances: Tolerances, problem: Problem, made: Problem) -> list[st
 
 
 def _clouded(tolerances: Tolerances, problem: Problem) -> list[str]:
-    """The pairs that pass because noise of the function hides much of what is claimed, in words."""
+    """The pairs that pass because noise of the function hides much of what is claimed, in words.
+
+    Not where that is round-off of numbers of order one, and claims are as small.
+    """
     told: list[str] = []
+    round_off = BURIED * DOUBLE * float(order_of(problem).max(initial=1.0))
     for (k, output), (i, input_) in itertools.product(
         enumerate(problem.outputs.blocks), enumerate(problem.inputs.blocks)
     ):
         size = tolerances.clouds(k, i) if output.size and input_.size else 0.0
-        if size:
-            noise = float(tolerances.noise[output.slice].max())
+        noise = float(tolerances.noise[output.slice].max()) if size else 0.0
+        if noise > round_off:
             told.append(
                 f"{output.label} is noisy by {noise:.1g}, as steps of twice that width make it, and an error of up to "
                 f"{size:.1g} could hide in an entry with respect to {input_.label}"

@@ -94,7 +94,7 @@ def _vanishes(investigation: Investigation, terms: Callable[[Vector], Terms], of
 def _excused(investigation: Investigation, mode: Mode, question: Vector) -> Vector:
     """What round-off of numbers of order one makes of the answer to a question."""
     one = BURIED * investigation.problem.coarsest_eps
-    per_step = order_of(investigation) / investigation.scale
+    per_step = order_of(investigation.problem) / investigation.scale
     if mode is Mode.REVERSE:
         return one * norm(question) * per_step
     return np.full(investigation.problem.outputs.size, one * norm(question * per_step))

@@ -98,7 +98,9 @@ class _Still:
             still, moving = moving, _GROWS * moving
             if still >= longest:
                 return None
-        if not self._is_buried and still == moving:  # the finest steps stand still, where not even the longest of them does
+        if (
+            not self._is_buried and still == moving
+        ):  # the finest steps stand still, where not even the longest of them does
             still, moving = self._below(side, moving)
         for _ in range(_HALVINGS if still < moving else 0):
             middle = math.sqrt(still * moving)

@@ -54,6 +54,8 @@ _FITS = 2.0
 # Neighbours of one question; and how many are asked at last, where what they show is exceeded by no more than this: by
 # chance, a few of them all round to the same number.
 _FEW, _MANY, _NEARLY = 2 * PAIRS, 6 * PAIRS, 2.0**10
+# What they allow, times this, no right derivative exceeds: the most of many is nearer to what there is than of few.
+_GROSS_OF_MANY = 2.0
 
 
 def widened(investigation: Investigation) -> Investigation | None:
@@ -231,7 +233,7 @@ class Comparer:
         if found and all(map(_is_nearly_explained, found)):
             ways = [range(k * _MANY + _FEW, (k + 1) * _MANY) for k in range(len(explained))]
             explained = [self.responding(each, which) for each, which in zip(explained, ways, strict=True)]
-            found = self._deviations(explained)
+            found = self._deviations(explained, _GROSS_OF_MANY)
         return explained[-1], found
 
     def _told(self, made: Comparison) -> tuple[Comparison, list[Deviation]]:
@@ -286,7 +288,7 @@ class Comparer:
         """What round-off may change of the outputs."""
         return Responses(self.low, self.wide, self.mode, self.eps).value_spread()
 
-    def _deviations(self, made: list[Comparison]) -> list[Deviation]:
+    def _deviations(self, made: list[Comparison], gross: float = GROSS) -> list[Deviation]:
         """What two questions accuse after all: elements that both do, or blocks that are off as a whole."""
         guilty = np.sum([each.accused for each in made], axis=0) >= 2
         found: list[Deviation] = []
@@ -297,10 +299,10 @@ class Comparer:
                 elements = np.arange(block.start, block.stop)
             if len(elements):
                 clearest = max(made, key=lambda each: float((each.off / each.allowed)[elements].max()))
-                found.append(self._deviation(block, elements, clearest, scaled))
+                found.append(self._deviation(block, elements, clearest, scaled, gross))
         return found
 
-    def _deviation(self, block: Block, elements: Indices, made: Comparison, scaled: bool) -> Deviation:
+    def _deviation(self, block: Block, elements: Indices, made: Comparison, scaled: bool, gross: float) -> Deviation:
         excess = made.off[elements] / made.allowed[elements]
         elements = elements[np.argsort(-excess, kind="stable")]
         low, wide, allowed = made.low[elements], made.wide[elements], made.allowed[elements]
@@ -310,12 +312,12 @@ class Comparer:
         factor = common_factor(low, wide, eps)
         finite = bool(np.isfinite(low).all())
         zero = bool((low == 0.0).all()) and bool((wide != 0.0).any())
-        wrong = finite and (zero or factor is not None or float(excess.max()) > GROSS)
+        wrong = finite and (zero or factor is not None or float(excess.max()) > gross)
         if not finite:
             narrow = abs(math.log2(eps / NARROW)) < 1
             wrong = not narrow
         if scaled and factor is None and not zero:
-            wrong = wrong or abs(made.factor(block)) > GROSS * made.allowed_factor(block)
+            wrong = wrong or abs(made.factor(block)) > gross * made.allowed_factor(block)
         return Deviation(block, elements, low, wide, allowed, wrong, factor, made.question)
 
 

@@ -25,9 +25,9 @@ from gradproof.properties.undefined import patterns
 from gradproof.results.finding import Finding
 
 # For a certificate so many vjps are asked that a change at every seventh call shows. Otherwise a question is asked
-# again this often, at most, where a check without it takes so many calls for each; where every entry is wanted, always,
-# since a batch of rows is one call. Never with more numbers than these.
-_SEVENTH, _OFTEN, _CALLS, ASKED_AGAIN = 8, 4, 48, 2**16
+# again this often, at most, where a check without it, and without a glance, takes so many calls for each. Never with
+# more numbers than these.
+_SEVENTH, _OFTEN, _CALLS, ASKED_AGAIN = 8, 5, 48, 2**16
 # Rows of the Jacobian that are asked for again, where they do not add up to what other vjps gave.
 _ROWS_AGAIN = 64
 
@@ -77,10 +77,11 @@ def _often(investigation: Investigation, options: Options) -> Iterator[Change]:
     problem, cost = investigation.problem, investigation.cost
     if problem.capability(Stateless) is not None:
         return
-    thorough = options.certify or options.strategy is Strategy.ENTRIES
-    missing = _SEVENTH - cost.vjps - _still_to_come(problem, options) if thorough else 0
-    often = (cost.evaluations + cost.vjps) // _CALLS if options.strategy is Strategy.PROBES else _OFTEN
-    times = max(missing, min(_OFTEN, often))
+    missing = _SEVENTH - cost.vjps - _still_to_come(problem, options) if options.certify else 0
+    evaluations = cost.evaluations
+    if options.strategy is Strategy.ENTRIES:
+        evaluations = max(evaluations, 4 * problem.inputs.size)  # two rungs, which a glance saves
+    times = max(missing, min(_OFTEN, (evaluations + cost.vjps) // _CALLS))
     times = times if problem.inputs.size + problem.outputs.size <= ASKED_AGAIN else 0
     rows = investigation.rows if problem.outputs.size > 1 else None
     for k in range(times):

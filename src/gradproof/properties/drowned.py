@@ -45,7 +45,7 @@ def _noise_of_all(investigation: Investigation, findings: Sequence[Finding]) -> 
     noise = Stencil(investigation).noise.copy()
     for entry in wrong:
         run = entry.output.block.slice
-        noise[run] = np.fmax(noise[run], noise_of_order_one(investigation, entry.input.coordinate))
+        noise[run] = np.fmax(noise[run], noise_of_order_one(problem, entry.input.coordinate))
     if problem.noise is not None and not (noise > problem.noise).any():
         return None  # it is known to be as noisy, and that explains nothing
     worst = [each.entries[0] for each in findings if each.entries and each.entries[0].status is Status.WRONG][:_TRIED]
