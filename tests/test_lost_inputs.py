@@ -110,4 +110,19 @@ def test_a_sign_that_is_wrong_beside_a_gradient_that_dwarfs_it_is_in_doubt(
     report = check(custom(lambda x: (slope * x).sum(), lambda s, g: g * claim), x)
     assert report.verdict is verdict, str(report)
     if sign < 0:
-        assert "gradient is dwarfed by that of others" in str(report)
+        assert f"gradient is dwarfed by that of others, input 0, element [{size - 1}] among them" in str(report)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_what_others_dwarf_and_round_off_of_one_swallows_is_not_in_doubt(seed: int) -> None:
+    """The losses of confident samples are below 1e-16, beside others of 1e-2: one of their logits moves nothing."""
+    x = 100.0 * torch.randn(8, 5, generator=torch.Generator().manual_seed(16))
+    targets = (x > 0).double()
+
+    def loss(x: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.binary_cross_entropy_with_logits(x, targets.to(x.dtype))
+
+    report = check(loss, x.requires_grad_(), modes="reverse", seed=seed)
+    assert report.verdict is Verdict.PASS, str(report)
+    wrong = check(lambda x: loss(custom(lambda x: x.clone(), lambda s, g: -g)(x)), x, modes="reverse", seed=seed)
+    assert wrong.verdict is Verdict.FAIL, str(wrong)

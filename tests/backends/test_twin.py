@@ -357,3 +357,34 @@ def test_a_call_that_draws_nothing_is_not_looked_at() -> None:
     drawn = Drawn(draws=False)
     assert drawn.by_call(lambda: 3) == drawn.by_twin(lambda: 3)
     assert drawn.is_same
+
+
+# values that are so small that round-off of numbers of order one inside an operator is seen in them
+
+
+def confident(scale: float, seed: int) -> torch.Tensor:
+    return (scale * torch.randn(8, 5, generator=torch.Generator().manual_seed(seed))).requires_grad_()
+
+
+def certain(x: torch.Tensor) -> torch.Tensor:
+    """The loss of logits that all are on the right side: torch rounds numbers of order one inside."""
+    return torch.nn.functional.binary_cross_entropy_with_logits(x, (x > 0).to(x.dtype))
+
+
+def unlike(slope: float) -> Callable[[torch.Tensor], torch.Tensor]:
+    """The same loss, and in float64 another one."""
+    return lambda x: certain(x if x.dtype is torch.float32 else slope * x)
+
+
+@pytest.mark.parametrize(("scale", "seed"), [(40.0, 6), (100.0, 16)])
+def test_a_loss_that_round_off_inside_an_operator_moves_has_a_twin(scale: float, seed: int) -> None:
+    x = confident(scale, seed)
+    for number in range(3):
+        report = gradproof.check(certain, x, modes="reverse", seed=number)
+        assert report.verdict is Verdict.PASS, str(report)
+        assert "was checked in float64" in str(report)
+
+
+@pytest.mark.parametrize("function", [unlike(1.01), lambda x: 1e-8 * (x if x.dtype is torch.float32 else -x).sin()])
+def test_another_function_whose_values_are_as_small_is_no_twin(function: Callable[..., torch.Tensor]) -> None:
+    assert "was checked in float64" not in str(gradproof.check(function, confident(40.0, 6), modes="reverse"))

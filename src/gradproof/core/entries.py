@@ -242,7 +242,7 @@ def _clouded(tolerances: Tolerances, problem: Problem) -> list[str]:
         noise = float(tolerances.noise[output.slice].max()) if size else 0.0
         if noise > round_off:
             told.append(
-                f"{output.label} is noisy by {noise:.1g}, as steps of twice that width make it, and an error of up to "
+                f"{output.label} is noisy by {noise:.1g}, as steps about as wide make it, and an error of up to "
                 f"{size:.1g} could hide in an entry with respect to {input_.label}"
             )
     return told

@@ -14,6 +14,7 @@ import numpy as np
 from gradproof.core.accusation import UNFOUNDED, Accusation, Outcome
 from gradproof.core.capabilities import AccusedBefore
 from gradproof.core.draws import basis
+from gradproof.core.drowned import BURIED, order_of
 from gradproof.core.entries import Known, every_entry
 from gradproof.core.flags import some
 from gradproof.core.glance import Glance
@@ -35,6 +36,7 @@ from gradproof.core.judge import Judge
 from gradproof.core.ledger import Ledger
 from gradproof.core.options import Options
 from gradproof.core.probe import Accused, probe
+from gradproof.core.precision import DOUBLE
 from gradproof.core.problem import Mode
 from gradproof.core.pursuit import Pursuit
 from gradproof.core.push import Push
@@ -188,10 +190,14 @@ class Prober:
         survey = Survey(ledger.stencil, np.where(dwarfed, ledger.direction, 0.0))
         survey.climb(*_LONGER_RUNGS)
         made = probe(survey, *ledger.questions[0])
-        if made.accuses and not some(survey.bent):
+        weight, problem = abs(float(made.cotangent[0])), ledger.problem
+        round_off = BURIED * DOUBLE * weight * float(order_of(problem).max())
+        if made.accuses and abs(made.residual) > round_off and not some(survey.bent):
+            most = int(np.argmax(np.where(dwarfed, np.abs(ledger.questions[0][1]), 0.0)))
             self._lost.append(
                 f"the output moves by {survey.value[0]:.1g} with {int(dwarfed.sum())} of {len(dwarfed)} elements whose "
-                f"gradient is dwarfed by that of others, where {made.moved / made.cotangent[0]:.1g} is claimed"
+                f"gradient is dwarfed by that of others, {problem.inputs.place(most)} among them, where "
+                f"{made.moved / made.cotangent[0]:.1g} is claimed"
             )
 
     def _look_at_weak_elements(self) -> Accused | None:

@@ -53,6 +53,8 @@ _RUNS, _BEYOND = 3, 4.0
 _TELLING = 0.125
 # If they show more than this part of it, values are blurred; less than that one, or than so many eps, and they tell.
 _BLURRED, _CLEAR, _CLEAR_IN_EPS = 2.0**-5, 2.0**-8, 8.0
+# Round-off of one number of order one, in eps.
+_OF_ONE = 2.0
 # How much further away points are, in units of their own length, at which that is looked for.
 _FURTHER = tuple(2.0**k for k in range(1, 41))
 # Coordinates that are zero are taken to be as long as this there.
@@ -152,14 +154,24 @@ class _Trial:
         spreads = self._spreads_here
         if spreads is None:
             return False  # the values are the same, and so they tell
-        if not _largest(spreads) > max(_BLURRED, 2.0 * self._clear) * _largest(self._fine):
-            return False
-        if not self._is_within(self._fine, self._outputs_here, spreads):
+        blur = self._blur(spreads)
+        if not blur:
             return False
         try:
-            return any(self._are_wide() and self._follows() for self._at in self._further_away(here, _largest(spreads)))
+            return any(self._are_wide() and self._follows() for self._at in self._further_away(here, blur))
         finally:
             self._at = here
+
+    def _blur(self, spreads: Sequence[torch.Tensor]) -> float:
+        """What round-off makes of the values here, where they are so much made of it that they do not tell; or zero.
+
+        Inside one operator, as in a loss of 1e-5, numbers of order one may be rounded, and no run of the twin shows it.
+        """
+        seen, of_one = _largest(spreads), _OF_ONE * self._twin.inside
+        if seen > max(_BLURRED, 2.0 * self._clear) * _largest(self._fine):
+            return seen if self._is_within(self._fine, self._outputs_here, spreads) else 0.0
+        apart = _largest([fine - here for fine, here in zip(self._fine, self._outputs_here, strict=True)])
+        return of_one if apart <= of_one else 0.0
 
     def _further_away(self, here: _Base, blur: float) -> Iterator[_Base]:
         """The nearest point, to either side, at which values are far larger than what round-off makes of them.
