@@ -35,8 +35,8 @@ from gradproof.core.joint import row_agrees
 from gradproof.core.judge import Judge
 from gradproof.core.ledger import Ledger
 from gradproof.core.options import Options
-from gradproof.core.probe import Accused, probe
 from gradproof.core.precision import DOUBLE
+from gradproof.core.probe import Accused, probe
 from gradproof.core.problem import Mode
 from gradproof.core.pursuit import Pursuit
 from gradproof.core.push import Push
