@@ -261,7 +261,8 @@ def test_derivatives_are_applied_one_by_one_where_the_batch_is_wrong(mode: Mode,
         np.testing.assert_allclose(
             many(np.eye(4 if reverse else 6)), backend.jacobian if reverse else backend.jacobian.T
         )
-    assert (len(backend.cotangents), len(backend.tangents)) == ((1, 0) if reverse else (0, 1))
+    tries = 1 if spoil is missing else 2  # a batch of vjps that is wrong may be so once only, and is asked again
+    assert (len(backend.cotangents), len(backend.tangents)) == ((tries, 0) if reverse else (0, 1))
     assert (backend.vjps, backend.jvps) == ((1 + 8, 0) if reverse else (0, 1 + 12))
     assert backend.case.batch_flaw(mode) is not None
 

@@ -87,10 +87,19 @@ class Anew(NamedTuple):
 
 
 class Stateless(NamedTuple):
-    """The vjp is made of the framework's own operations alone, which keep nothing from call to call.
+    """The vjp may be made of the framework's own operations alone, which keep nothing from call to call.
 
     What such a vjp answered is not asked again for a change that shows at every so many calls only.
     """
+
+    holds: Callable[[], bool] = lambda: True
+    """Whether it is, as far as is known by now: hooks may show when they are called first."""
+
+
+def is_stateless(problem: Problem) -> bool:
+    """Whether all operations of the vjp are the framework's own, and none was hooked, as far as is known by now."""
+    told = problem.capability(Stateless)
+    return told is not None and told.holds()
 
 
 @dataclass(frozen=True, slots=True)

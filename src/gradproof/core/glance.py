@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gradproof.core.capabilities import AccusedBefore, Stateless
+from gradproof.core.capabilities import AccusedBefore, is_stateless
 from gradproof.core.directions import quantised
 from gradproof.core.flags import every
 from gradproof.core.investigation import Investigation
@@ -104,10 +104,13 @@ def glance(investigation: Investigation, options: Options, questions: int = 1) -
 
 def acquits(investigation: Investigation, options: Options, length: int) -> bool:
     """Whether a glance settles what every entry is wanted of; rows are asked for `length` at a time, if at all."""
-    if investigation.problem.capability(Stateless) is None:
-        return _every_row_agrees(investigation, options, length)
-    glanced = glance(investigation, options, _INSTEAD_OF_ROWS)
-    return glanced is not None and glanced.settles
+    if is_stateless(investigation.problem):
+        glanced = glance(investigation, options, _INSTEAD_OF_ROWS)
+        if glanced is None or not glanced.settles:
+            return False
+        if is_stateless(investigation.problem):  # still: no hook was called
+            return True
+    return _every_row_agrees(investigation, options, length)
 
 
 def _every_row_agrees(investigation: Investigation, options: Options, length: int) -> bool:

@@ -76,8 +76,18 @@ class Investigation:
         self._workers = problem.capability(Workers)
         self._inspection: Inspection = problem.capabilities.get(Inspection, _UNINSPECTED)
         self._evaluations: dict[frozenset[int], Trust] = {}
-        self._vjps, self._jvps = Trust(problem.inputs), Trust(problem.outputs)
+        self._vjps, self._jvps = Trust(problem.inputs, may_change=True), Trust(problem.outputs)
         self._once: dict[Callable[..., Any], Any] = {}
+
+    @property
+    def vjp_changed(self) -> tuple[Vector, Vector] | None:
+        """Two answers to one cotangent, if a batch of them gave another one once."""
+        return self._vjps.changed
+
+    @property
+    def pulls_in_batches(self) -> bool:
+        """Whether one call answers many cotangents."""
+        return self._vjps.is_given
 
     @functools.cached_property
     def scale(self) -> Vector:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from gradproof.core.capabilities import Elsewhere, Stateless
+from gradproof.core.capabilities import Elsewhere, is_stateless
 from gradproof.core.cost import BudgetExhausted
 from gradproof.core.drowned import AGREES, BURIED, NEARER, order_of
 from gradproof.core.investigation import Investigation
@@ -69,7 +69,7 @@ def _vanishes(investigation: Investigation, terms: Callable[[Vector], Terms], of
     there: of a function that is small by design it is the same part everywhere.
     """
     problem = investigation.problem
-    if problem.capability(Elsewhere) is None or problem.capability(Stateless) is None:
+    if problem.capability(Elsewhere) is None or not is_stateless(problem):
         return False
     if problem.coarsest_eps > HALF_OR_LESS or not (off <= excused).all():
         return False

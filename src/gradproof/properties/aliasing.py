@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradproof.core.capabilities import Gradients, Stateless
+from gradproof.core.capabilities import Gradients, is_stateless
 from gradproof.core.investigation import Investigation
 from gradproof.core.options import Options
 from gradproof.core.space import Block
@@ -43,7 +43,7 @@ def _reused(investigation: Investigation, options: Options, gradients: Gradients
     Of so many numbers that `determinism` asks no question again, for a certificate one is asked here.
     """
     later, problem = investigation.gradients, investigation.problem
-    if problem.capability(Stateless) is not None:
+    if is_stateless(problem):
         return []
     if later is None or later is gradients:
         if not options.certify or problem.inputs.size + problem.outputs.size <= ASKED_AGAIN:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from gradproof.core.agreement import close
-from gradproof.core.capabilities import Omission, Stateless
+from gradproof.core.capabilities import Omission, is_stateless
 from gradproof.core.draws import basis
 from gradproof.core.investigation import Investigation
 from gradproof.core.options import Options, Strategy
@@ -24,9 +24,9 @@ from gradproof.properties.trials import trials
 from gradproof.properties.undefined import patterns
 from gradproof.results.finding import Finding
 
-# For a certificate so many vjps are asked that a change at every seventh call shows. Otherwise a question is asked
-# again this often, at most, where a check without it, and without a glance, takes so many calls for each. Never with
-# more numbers than these.
+# For a certificate, and of every entry, so many vjps are asked that a change at every seventh call shows. Otherwise a
+# question is asked again this often, at most, where a check without it, and without a glance, takes so many calls for
+# each. Never with more numbers than these.
 _SEVENTH, _OFTEN, _CALLS, ASKED_AGAIN = 8, 5, 48, 2**16
 # Rows of the Jacobian that are asked for again, where they do not add up to what other vjps gave.
 _ROWS_AGAIN = 64
@@ -43,7 +43,9 @@ def determinism(investigation: Investigation, options: Options) -> Iterator[Find
             else tuple(_twice(investigation.vjp, investigation.cotangent, problem.inputs, options, words))
         )
         if not found:
-            change = next(_often(investigation, options), None) if made.agree else investigation.once(changed, options)
+            change = _in_batches(investigation, options) or (
+                next(_often(investigation, options), None) if made.agree else investigation.once(changed, options)
+            )
             found = () if change is None else (changing(problem.inputs, change, options, words),)
         yield from found
     elif problem.vjp is None:
@@ -72,18 +74,25 @@ def _again(investigation: Investigation, options: Options) -> Iterator[Change]:
             yield from _unlike(row, other, investigation, options)
 
 
+def _in_batches(investigation: Investigation, options: Options) -> Change | None:
+    """What a batch of rows answered otherwise once."""
+    answers = investigation.vjp_changed
+    return None if answers is None else next(_unlike(*answers, investigation, options), None)
+
+
 def _often(investigation: Investigation, options: Options) -> Iterator[Change]:
     """A few questions once more, though all answers agree: a backward may change at every so many calls only."""
     problem, cost = investigation.problem, investigation.cost
-    if problem.capability(Stateless) is not None:
+    if is_stateless(problem):
         return
-    missing = _SEVENTH - cost.vjps - _still_to_come(problem, options) if options.certify else 0
-    evaluations = cost.evaluations
-    if options.strategy is Strategy.ENTRIES:
-        evaluations = max(evaluations, 4 * problem.inputs.size)  # two rungs, which a glance saves
+    by_entry = options.strategy is Strategy.ENTRIES
+    rows = investigation.rows if problem.outputs.size > 1 else None
+    in_one_call = len(rows) - 1 if by_entry and rows is not None and investigation.pulls_in_batches else 0
+    asked = cost.vjps - in_one_call + _still_to_come(problem, options)
+    missing = _SEVENTH - asked if options.certify or by_entry else 0
+    evaluations = max(cost.evaluations, 4 * problem.inputs.size if by_entry else 0)  # a glance saves two rungs
     times = max(missing, min(_OFTEN, (evaluations + cost.vjps) // _CALLS))
     times = times if problem.inputs.size + problem.outputs.size <= ASKED_AGAIN else 0
-    rows = investigation.rows if problem.outputs.size > 1 else None
     for k in range(times):
         if rows is None:
             before, cotangent = investigation.pullback, investigation.cotangent

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from gradproof.core.capabilities import Elsewhere, Stateless
+from gradproof.core.capabilities import Elsewhere, is_stateless
 from gradproof.core.drowned import drowns, fades, is_buried, look_at, noise_of_order_one
 from gradproof.core.investigation import Investigation
 from gradproof.core.options import Options
@@ -61,7 +61,7 @@ def _drowns(investigation: Investigation, entry: Entry) -> bool:
     claim alone has them, the ladder's steps lie between two lines of a grid.
     """
     row, column = entry.output.coordinate, entry.input.coordinate
-    here, is_own = look_at(investigation, row, column), investigation.problem.capability(Stateless) is not None
+    here, is_own = look_at(investigation, row, column), is_stateless(investigation.problem)
     is_shown = here.shows(entry.analytic)
     needs_reason = here.is_seen and (here.shows(entry.numeric) if is_shown else not is_own)
     if needs_reason and entry.difference > round_off_of(investigation, row, column):

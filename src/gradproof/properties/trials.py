@@ -33,7 +33,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gradproof.core.agreement import adds_up, close, is_sum, largest_of, leaves_range, within
-from gradproof.core.capabilities import MemoryLayout, MemoryLayouts, Stateless
+from gradproof.core.capabilities import MemoryLayout, MemoryLayouts, is_stateless
 from gradproof.core.flags import every
 from gradproof.core.investigation import Investigation
 from gradproof.core.norm import parts
@@ -227,7 +227,7 @@ def _with_probe(investigation: Investigation, options: Options) -> Trials:
     )
     if agree and not exact and first is not MemoryLayout.CONTIGUOUS:
         exact = _is_repeatable(investigation, large)
-    if agree and (len(v) > 1 or (investigation.has_moved_on and problem.capability(Stateless) is None)):
+    if agree and (len(v) > 1 or (investigation.has_moved_on and not is_stateless(problem))):
         c = constant(investigation)
         other = _ask(investigation, _times(small, c), _if_possible(MemoryLayout.EXPANDED, layouts), asked)
         answers = [_ask(investigation, v + c, layout, asked) for layout in _for_sums(layouts)] if len(v) > 1 else []

@@ -54,9 +54,6 @@ LEAST_EVALUATIONS, LEAST_PRODUCTS = 12, 5
 many plain calls (measured with sin of ten numbers)."""
 
 
-_STATELESS = Stateless()
-
-
 class Made(NamedTuple):
     """A Problem with those of its parts that a session needs."""
 
@@ -167,7 +164,7 @@ def _assemble(
             find = functools.partial(_twinned, call, point, outputs, reverse, least_products, twin)
             capabilities[Twin] = Twin(_Once(find))
     if not (reverse.graph.hand_written or reverse.graph.anew):
-        capabilities[Stateless] = _STATELESS
+        capabilities[Stateless] = Stateless(reverse.graph.is_stateless)
     if wide is None and not point.stand_ins and not point.moves_together and in_double:
         capabilities[Walk] = Walk(evaluation.at, evaluation.visit)
     if twin is None and again is not None and not overwritten:

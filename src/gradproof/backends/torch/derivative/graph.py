@@ -14,6 +14,7 @@ import numpy as np
 import torch
 
 from gradproof.backends.calls import Call
+from gradproof.backends.torch.derivative.hooks import UsersCode
 from gradproof.backends.torch.derivative.outputs import Outputs
 from gradproof.backends.torch.memory.sharing import memory_of
 from gradproof.backends.torch.memory.watch import Watch, attributes, hand_written, saved_tensors
@@ -33,7 +34,7 @@ class Graph:
         """`anew`: the function wrote to its inputs, so that what it saved may be gone already."""
         self._call, self._point, self._outputs = call, point, outputs
         self.hand_written = bool(hand_written(outputs.tensors))
-        """Whether some node is not PyTorch's own."""
+        """Whether some node is not PyTorch's own, or code of the user's is called on the way, as was seen by now."""
         self._asked = False
         self.anew = anew
         """Whether each question gets a graph of its own."""
@@ -42,6 +43,10 @@ class Graph:
     def is_anew(self) -> bool:
         """Whether each vjp calls the function by now."""
         return self.anew
+
+    def is_stateless(self) -> bool:
+        """Whether all of it is PyTorch's own, and nothing was written to, as far as is known by now."""
+        return not (self.hand_written or self.anew)
 
     def consumed(self) -> tuple[str, ...]:
         """What backwards were seen to overwrite of what they had saved, in words."""
@@ -53,13 +58,25 @@ class Graph:
         The first question is `watched` anyway: later ones rely on what it leaves.
         """
         if not self.hand_written and not self.anew:
-            return pulled(self._outputs.tensors)
+            return pulled(self._outputs.tensors) if self._asked else self._watching_for_hooks(pulled)
         try:
             if self.anew:
                 return self._pulled(self._fresh(), pulled, watched)
             return self._on_first(pulled, watched)
         finally:
             self._point.restore()
+
+    def _watching_for_hooks(self, pulled: Pulled[T]) -> T:
+        """The first answer: if the user's code was called on the way, by a hook, the graph is none of PyTorch's own."""
+        called = UsersCode()
+        try:
+            with called:
+                return pulled(self._outputs.tensors)
+        finally:
+            self._asked = not called.seen
+            if called.seen:
+                self.hand_written = True
+                self._point.restore()
 
     def _on_first(self, pulled: Pulled[T], watched: bool) -> T:
         if not self._asked:
