@@ -390,7 +390,7 @@ def test_a_case_that_raises_has_a_traceback_and_a_code_and_the_others_run(raisin
     assert [line for line in done.stdout.splitlines() if line.startswith("── ")] == [
         "── case_first", "── case_generator[0]", "── case_last",
     ]  # fmt: skip
-    assert done.stdout.rstrip().endswith("5 checks: 2 raised an exception, 3 PASS")
+    assert done.stdout.rstrip().endswith("6 checks: 2 raised an exception, 3 PASS, 1 refused")
     assert "── case_unmakeable: raised KeyError, not checked" in done.stderr
     assert """return torch.sin, {"key": point()}["other key"]""" in done.stderr
     assert "RuntimeError: the second cannot be made" in done.stderr
@@ -696,7 +696,8 @@ def test_what_is_no_case_does_not_keep_others_from_being_checked(module: Path, j
     assert done.exit_code == 2
     assert "case_several[0]" in done.output
     assert "case_several[2]" in done.output
-    assert "is no case: expected (func, inputs), got int" in done.output
+    assert "case_bad: this is no case: expected (func, inputs), got int" in done.output
+    assert done.stdout.rstrip().endswith("4 checks: 2 PASS, 2 refused")
     path.write_text("case_bad = 3\n")
     alone = run("check", str(path))
     assert (alone.exit_code, "is no case" in alone.output) == (2, True)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import math
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,7 +13,7 @@ import torch
 from functions import custom
 
 import gradproof
-from gradproof.render.html import write_html
+from gradproof.render.html import render, write_html
 from gradproof.render.json import dump_report, load_report
 from gradproof.render.text import plain
 from gradproof.results.report import Report, Verdict
@@ -65,6 +67,34 @@ def test_no_rendering_has_an_empty_number(name: str, valueless: bool, tmp_path: 
         for odd in ("(allowed )", "allowed ,", "allowed nan", "± nan", "difference nan", "allowed </", "× allowed inf"):
             assert odd not in text, odd
     assert load_report(dump_report(report)) == report
+
+
+def infinite_factor(g: torch.Tensor) -> torch.Tensor:
+    """Infinite, and NaN for cotangents that are zero there."""
+    return torch.where(torch.tensor([False, True, False]), g * math.inf, g)
+
+
+def test_the_cause_says_what_the_headline_says() -> None:
+    finding = sine(infinite_factor).findings[0]
+    assert ": NaN or infinite where the function is finite" in finding.headline
+    assert finding.hint.startswith("analytic is NaN or infinite for 1 of 3 elements")
+
+
+@pytest.mark.parametrize("name", SPOILS)
+def test_a_page_has_no_scale_no_line_and_no_column_of_what_is_no_number(name: str) -> None:
+    report = sine(SPOILS[name])
+    page = render([("sine", report)])
+    for table in re.findall(r"<table class=.(?:pairs|entries).*?</table>", page, re.DOTALL):
+        cells = [re.findall(r"<td[^>]*>(.*?)</td>", row) for row in table.split("<tr")[2:]]
+        assert all(any(column) for column in zip(*cells, strict=True)), "a column without any cell"
+    figures = [json.loads(data) for data in re.findall(r"<script type=.application/json.>(.*?)</script>", page)]
+    assert [figure["ends"] for figure in figures if figure["kind"] == "heat"] == [None]
+    for figure in figures:
+        assert all(any(y is not None for y in line["y"]) for line in figure.get("series", ()))
+    assert ("worst: no number" in page) is (name != "one infinite")
+    finite = render([("sine", sine(lambda g: 2.0 * g))])
+    assert "× allowed</small>" in finite
+    assert "worst difference" in finite
 
 
 def test_left_out_cotangents_alone_pass_nothing_that_is_no_number() -> None:

@@ -324,7 +324,7 @@ def _deliver(
     if json == "-":
         sys.stdout.write(dump_run(run))
     else:
-        _print(run, only_wrong)
+        _print(run, only_wrong, len(refusals))
         if json is not None:
             try:
                 Path(json).write_text(dump_run(run), encoding="utf-8")
@@ -360,8 +360,8 @@ def _print_crash(crash: Crash) -> None:
         typer.echo(printable(line), err=True)
 
 
-def _print(run: Run, only_wrong: bool) -> None:
-    several = len(run.checks) + len(run.crashes) > 1
+def _print(run: Run, only_wrong: bool, refused: int = 0) -> None:
+    several = len(run.checks) + len(run.crashes) + refused > 1
     for each in run.checks:
         if only_wrong and each.report:
             continue
@@ -369,7 +369,8 @@ def _print(run: Run, only_wrong: bool) -> None:
             typer.echo(f"── {printable(each.name)}")
         show_report(each.report)
     if several or (only_wrong and run.verdict):
-        typer.echo(f"\n{run.summary}" if not only_wrong or not run.verdict else run.summary)
+        summary = run.summary_with(refused)
+        typer.echo(f"\n{summary}" if not only_wrong or not run.verdict else summary)
 
 
 def _deliver_audits(

@@ -73,7 +73,7 @@ def collect(paths: Sequence[str], names: Names = names_here) -> list[CaseId]:
     if not found:
         raise TargetError(f"{', '.join(paths)}: there are no cases")
     if len(none) == len(found):
-        raise TargetError(f"{none[0].name} {none[0].why_none}")
+        raise TargetError(f"{none[0].name}: {none[0].why_none}")
     _require_different(case.name for case in found)
     return found
 

@@ -84,7 +84,7 @@ def _row(case_id: CaseId, options: Mapping[str, Any]) -> Row:
         told = "".join(traceback.format_exception(error.__cause__ or error))
         return Row(case_id.name, "RAISED", str(error), time.perf_counter() - started, detail=told)
     if isinstance(case, NoCase):
-        return Row(case_id.name, "REFUSED", f"{case.name} {case.why}", time.perf_counter() - started)
+        return Row(case_id.name, "REFUSED", case.why, time.perf_counter() - started)
     result = case if isinstance(case, Crash) else result_of(case, options)
     match result:
         case Checked():

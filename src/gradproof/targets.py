@@ -74,7 +74,7 @@ def cases_of(target: str) -> Iterator[Case | Crash]:
     """The cases that a target names, each made when it is asked for; `TargetError` for what is none."""
     for found in _found(target):
         if isinstance(found, NoCase):
-            raise TargetError(f"{found.name} {found.why}")
+            raise TargetError(f"{found.name}: {found.why}")
         yield found
 
 
@@ -183,7 +183,7 @@ def _cases(name: str, value: Any) -> Iterator[Found]:
         needed = _missing_arguments(value)
         yield from [NoCase(name, needed)] if needed else _made(name, value)
     else:
-        yield NoCase(name, f"is no case: expected (func, inputs), got {type(value).__name__}")
+        yield NoCase(name, f"this is no case: expected (func, inputs), got {type(value).__name__}")
 
 
 def _items(name: str, items: Iterable[Any]) -> Iterator[Found]:
@@ -208,7 +208,7 @@ def _made(name: str, function: Callable[[], Any]) -> Iterator[Found]:
         yield crash_of(name, error)
         return
     if callable(value):
-        yield NoCase(name, "returned a function: expected (func, inputs)")
+        yield NoCase(name, "it returned a function: expected (func, inputs)")
     else:
         yield from _cases(name, value)
 
@@ -222,7 +222,7 @@ def crash_of(name: str, error: BaseException) -> Crash:
 
 def _case(name: str, parts: tuple[Any, ...]) -> Case | NoCase:
     if not 2 <= len(parts) <= 4 or not all(isinstance(part, Mapping) for part in parts[2:]):
-        return NoCase(name, "is no case: expected (func, inputs), and at most kwargs and options as dictionaries")
+        return NoCase(name, "this is no case: expected (func, inputs), and at most kwargs and options as dictionaries")
     return Case(name, *parts)
 
 
@@ -231,5 +231,5 @@ def _missing_arguments(function: Callable[..., Any]) -> str:
     try:
         inspect.signature(function).bind()
     except (TypeError, ValueError) as error:
-        return f"must be callable without arguments and return (func, inputs): {error}"
+        return f"it must be callable without arguments and return (func, inputs): {error}"
     return ""

@@ -282,6 +282,12 @@ def test_a_table_that_is_too_wide_shows_that_it_scrolls(tab: Tab, page: Path) ->
     assert tab.js(hint) == "none"
 
 
+def test_the_pairs_fit_beside_the_contents(tab: Tab, page: Path) -> None:
+    tab.open(page, width=1200)
+    tab.wait("document.querySelector('nav.contents details').open")
+    assert tab.js("(box => box.scrollWidth <= box.clientWidth)(document.querySelector('.scroll:has(table.pairs)'))")
+
+
 def test_hovering_a_map_tells_the_elements_both_values_and_the_error_bar(tab: Tab, page: Path) -> None:
     tab.open(page).draw_everything()
     told = tab.hover("figure[data-kind=heat] g rect.cell")

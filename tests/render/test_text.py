@@ -19,6 +19,7 @@ from rich.console import Console
 
 from gradproof import CheckFailedError, Finding, Report, Status, check
 from gradproof.render.folding import width
+from gradproof.render.html import render
 from gradproof.render.terminal import coloured, show
 from gradproof.render.text import ONLY_ENTRIES, plain
 
@@ -50,7 +51,7 @@ def test_then_a_row_for_each_pair_the_findings_and_the_cost() -> None:
         "",
         "covered: input 0 `x`, input 1 `weight`; 40 Jacobian entries, reverse and forward mode",
         "not covered: argument `mask` has no gradient",
-        "certificate: a lone entry off by more than 3.0e-08 (input 0 `x`), 4.0e-08 (input 1 `weight`) "
+        "certificate: a lone entry off by more than 3e-08 (input 0 `x`), 4e-08 (input 1 `weight`) "
         "is missed with probability at most 1e-12",
         "cost: 8 evaluations, 3 vjps, 2 jvps, 0.250 s; seed 5",
     ]
@@ -70,8 +71,22 @@ def test_without_a_hint_it_says_that_no_usual_cause_fits() -> None:
 def test_a_finding_without_entries_speaks_for_itself() -> None:
     finding = Finding(property="determinism", status=Status.WRONG, headline="not reentrant\nat all", hint="nondet_tol")
     told = str(report(finding)).splitlines()
-    assert told[1:4] == ["  not reentrant", "  at all", "  cause     nondet_tol"]
+    assert told[1:4] == ["  not reentrant", "  at all", "  hint      nondet_tol"]
     assert "WRONG determinism: not reentrant" in told
+
+
+ADVICE = Finding(property="undefined", status=Status.INCONCLUSIVE, headline="not told", hint="ask for `linearity`")
+
+
+def test_what_to_do_is_no_cause() -> None:
+    cause, unclear = wrong_jacobian(), wrong_jacobian(status=Status.INCONCLUSIVE, hint='say precision="float64"')
+    for finding, name in [(cause, "cause"), (unclear, "hint"), (ADVICE, "hint")]:
+        made = report(finding)
+        assert f"  {name:<8}  {finding.hint}" in str(made).splitlines()
+        title = "Likely cause" if name == "cause" else "Hint"
+        assert f"<strong>{title}:</strong>" in render([("model", made)])
+    assert "cause:" not in report(unclear)._repr_html_()
+    assert "cause: " in report(cause)._repr_html_()
 
 
 def test_a_kink_names_both_sides() -> None:

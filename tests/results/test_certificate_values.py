@@ -10,6 +10,7 @@ from report_samples import CERTIFICATE, WEIGHT, X
 
 from gradproof import Certificate
 from gradproof.core.seen import Seen
+from gradproof.render.text import noticed
 from gradproof.results.certificate import About
 
 NOTHING = replace(X, index=2, name="nothing", shape=(0, 3), start=10)
@@ -47,10 +48,15 @@ def test_the_orders_together_have_the_larger_probability_of_a_miss() -> None:
 
 def test_it_reads_well() -> None:
     assert str(Certificate(((About(X), 3e-8),), 1e-12)) == (
-        "a lone entry off by more than 3.0e-08 (input 0 `x`) is missed with probability at most 1e-12"
+        "a lone entry off by more than 3e-08 (input 0 `x`) is missed with probability at most 1e-12"
     )
     assert str(Certificate(((About(X), 1e-6), (About(X, 2), 1e-5)), 0.0)) == (
-        "a lone entry off by more than 1.0e-06 (input 0 `x`), 1.0e-05 (input 0 `x`, second order) cannot be missed"
+        "a lone entry off by more than 1e-06 (input 0 `x`), 1e-05 (input 0 `x`, second order) cannot be missed"
     )
     assert str(Certificate(((About(X), 1e-6), (About(WEIGHT), math.inf)), 0.0)) == "some entries were not seen at all"
     assert str(Certificate((), 0.0)) == "there are no entries to see"
+
+
+@pytest.mark.parametrize("size", [3.0, 0.5, 12.0, 3e-08, 2.7e-6])
+def test_its_numbers_are_those_of_the_table(size: float) -> None:
+    assert f" {noticed(size)} (input 0 `x`)" in str(Certificate(((About(X), size),), 0.0))

@@ -25,6 +25,12 @@ def random_spots(output: Block, input_: Block, count: int, seed: int = 0) -> tup
     return rows + output.start, columns + input_.start, rng.uniform(1.0, 100.0, count)
 
 
+def test_what_left_the_range_of_numbers_is_infinite() -> None:
+    x, rows = block("input", (3,)), np.arange(3)
+    spots = Spots.of(x, x, rows, rows, np.array([2.0, np.finfo(float).max, np.inf]))
+    assert spots.excess == (2.0, np.inf, np.inf)
+
+
 def worst_by(cells: Any, excess: Any) -> dict[int, float]:
     worst: dict[int, float] = {}
     for cell, size in zip(np.asarray(cells).tolist(), np.asarray(excess).tolist(), strict=True):

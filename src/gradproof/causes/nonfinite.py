@@ -18,7 +18,9 @@ def not_finite(evidence: Evidence) -> str:
     bad = ~np.isfinite(claim)
     if not bad.any():
         return ""
-    word = "NaN" if np.isnan(claim[bad]).any() else "infinite"
+    values = np.array([*claim[bad], *(entry.analytic for entry in evidence.entries)])
+    words = {"NaN": np.isnan(values), "infinite": np.isinf(values)}
+    word = " or ".join(word for word, here in words.items() if here.any())
     elements = int(np.unique(np.flatnonzero(bad) // evidence.input.parts).size)
     text = f"analytic is {word} for {elements} of {evidence.input.size // evidence.input.parts} elements"
     for name, array in base_arrays(evidence):

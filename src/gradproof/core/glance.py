@@ -1,11 +1,15 @@
-"""A glance: the first look at a small Problem, which settles nearly all small checks in a third of the time.
+"""A glance: the first look at a small Problem, which settles nearly all small checks.
 
 Four evaluations along the direction of a survey, by the rungs it starts with, give J u with error bars. What is claimed
 is held against it. A probe does so by one cotangent. Where every entry is wanted it takes two, if all operations are
 the framework's own; of what is written by hand every row is asked for, since it may answer cotangents of one element
 otherwise. Bars and bends are judged as a `Survey` and a `Probe` judge them, but what must be seen is one number, an
-absolute tolerance of any entry. So a glance only acquits. What it does not settle is looked at in full, and what was
-measured and asked is handed on.
+absolute tolerance of any entry. So a glance only acquits. What it does not settle is looked at in full. The probe
+strategy goes on from what was measured and asked. Where every entry is wanted, nothing that was measured is used again;
+of what was asked, the first answer becomes the shared one, and rows are remembered.
+
+By it, fast mode takes a fifth less time, and slow mode a seventh to two thirds less (`sin` of 3 numbers, `softmax` of
+256), or hardly any, of what is written by hand.
 
 A lone wrong entry shows for certain. Several hide only if they cancel with random weights, to within what is hidden.
 """

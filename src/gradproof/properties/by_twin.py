@@ -208,7 +208,7 @@ def _hint(deviation: Deviation, low: str) -> str:
     if deviation.factor is not None:
         named = _NAMED.get(deviation.factor, "a constant factor")
         return f"in {low} it is {deviation.factor:.4g} times what it is in float64: {named}"
-    return f"compute in a higher precision inside, or look for what is special about {low} in it"
+    return f"a number inside needs a higher precision than {low}, or {low} is treated in another way"
 
 
 def _renamed(finding: Finding, problem: Problem) -> Finding:

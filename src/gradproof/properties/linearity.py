@@ -14,10 +14,8 @@ from gradproof.core.options import Options
 from gradproof.core.precision import DOUBLE, ENTRY_ROUND_OFF, least_spacing
 from gradproof.core.problem import Mode, Problem
 from gradproof.core.rounding import FORMATS, rounded_to
-from gradproof.core.space import Space
 from gradproof.core.status import Status
 from gradproof.core.types import Vector
-from gradproof.core.words import Words
 from gradproof.properties.allowance import allowed_difference, explains, zero_gradient
 from gradproof.properties.changing import Change, changing
 from gradproof.properties.determinism import changed
@@ -29,6 +27,9 @@ from gradproof.results.finding import Finding
 _NOISE = 32.0
 # Roundings that may add up in a law, where what a rule gives is rounded.
 _ROUNDINGS = 4.0
+
+_ALWAYS_NAN = "the gradient is NaN whatever {} is: look for 0/0, 0·inf, or a NaN that it is multiplied by"
+_NAN_OF_ZEROS = "the gradient is NaN for zeros: {} is multiplied by an infinity, or divided by its own size"
 
 
 def linearity(investigation: Investigation, options: Options) -> Iterator[Finding]:
@@ -50,7 +51,7 @@ def _take_apart(investigation: Investigation, options: Options) -> Iterator[Find
     v, slack = investigation.cotangent, allowed_difference(investigation, options, investigation.pullback)
     zero = investigation.vjp(np.zeros_like(v))
     if zero.any():  # NaN counts
-        yield _not_zero(problem.inputs, zero, words)
+        yield _not_zero(investigation, zero)
     if zero.any() or investigation.once(trials, options).agree:
         return
     first = investigation.vjp(v)
@@ -117,9 +118,14 @@ def _pushforward(investigation: Investigation, options: Options) -> Iterator[Fin
         yield _broken(problem, _Law(law, want, got, Mode.FORWARD), pushed)
 
 
-def _not_zero(inputs: Space, gradient: Vector, words: Words) -> Finding:
+def _not_zero(investigation: Investigation, gradient: Vector) -> Finding:
+    problem, words = investigation.problem, investigation.problem.words
     worst = worst_difference(gradient, np.zeros_like(gradient))
-    place = inputs.place(worst)
+    place = problem.inputs.place(worst)
+    hint = f"every term of the gradient must be multiplied by {words.cotangent}"
+    if np.isnan(gradient[worst]):
+        always = np.isnan(investigation.pullback[worst])
+        hint = _ALWAYS_NAN.format(words.cotangent) if always else _NAN_OF_ZEROS.format(words.cotangent)
     return Finding(
         property="linearity",
         kind="zero",
@@ -133,7 +139,7 @@ def _not_zero(inputs: Space, gradient: Vector, words: Words) -> Finding:
             f"{words.reverse} is not linear in {words.cotangent}: for zeros, "
             f"the gradient of {place} is {gradient[worst]:.9g} instead of 0."
         ),
-        hint=f"every term of the gradient must be multiplied by {words.cotangent}",
+        hint=hint,
     )
 
 

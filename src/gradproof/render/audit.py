@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from gradproof.render.audit_words import told_notice, told_origin, told_share, told_shares
 from gradproof.render.terminal import STYLES
-from gradproof.render.text import Line, Span, aligned, number, number_or_nan, printable
+from gradproof.render.text import Line, Span, aligned, name_of_hint, number, number_or_nan, printable
 from gradproof.results.audit import AuditedOperation, AuditReport
 from gradproof.results.finding import Finding
 from gradproof.results.report import Verdict
@@ -113,7 +113,7 @@ def _guilty(report: AuditReport, operation: AuditedOperation) -> Iterator[Line]:
         allowed = "" if math.isnan(entry.allowed) else f", allowed difference {number(entry.allowed)}"
         yield Span("  values    ", "label"), Span(f"{values}{allowed}")
     if finding.hint:
-        yield Span("  cause     ", "label"), Span(printable(finding.hint), "cause")
+        yield Span(f"  {name_of_hint(finding):<8}  ", "label"), Span(printable(finding.hint), "cause")
 
 
 def foremost(report: AuditReport, operation: AuditedOperation) -> Finding | None:

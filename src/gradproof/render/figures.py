@@ -36,13 +36,13 @@ class Figure:
 def heat_map(drawn: HeatMap, entries: Sequence[Entry] = ()) -> Figure:
     """Cells with wrong entries, by the power of ten of their worst difference; the others stay empty.
 
-    Of `entries`, those whose values are known, a cell tells both values and the error bar.
+    Where no difference is finite, the scale has no ends. Of `entries`, those whose values are known, a cell tells both
+    values and the error bar.
     """
     grid, cells = drawn.grid, drawn.cells
     rows, columns = _names(drawn)
     powers = [_power(cell.excess) for cell in cells]
     finite = [power for power in powers if power is not None]
-    top = max(finite, default=1.0)
     data = {
         "kind": "heat",
         "shape": [*grid.shape],
@@ -51,7 +51,7 @@ def heat_map(drawn: HeatMap, entries: Sequence[Entry] = ()) -> Figure:
         "y": _axes(drawn)[0],
         "rows": rows,
         "columns": columns,
-        "ends": [min([*finite, top - 1.0]), top],
+        "ends": [min([*finite, max(finite) - 1.0]), max(finite)] if finite else None,
         "runs": _runs([cell.row * grid.across + cell.column for cell in cells]),
         "power": powers,
         "count": _counts(cells),
@@ -194,12 +194,12 @@ def _map_in_words(drawn: HeatMap) -> str:
         f"A map of {grid.down} by {grid.across} cells. {len(cells)} have wrong entries, "
         f"in rows {_range(min(c.row for c in cells), max(c.row for c in cells))} and "
         f"columns {_range(min(c.column for c in cells), max(c.column for c in cells))}. "
-        f"The worst, {_said(worst.excess)} what is allowed, is at {rows[worst.row]}, {columns[worst.column]}."
+        f"{_said(worst.excess)} is at {rows[worst.row]}, {columns[worst.column]}."
     )
 
 
 def _said(excess: float) -> str:
-    return f"{excess:.2g} times" if math.isfinite(excess) else "infinitely many times"
+    return f"The worst, {excess:.2g} times what is allowed," if math.isfinite(excess) else "One that is not finite"
 
 
 def slice_plot(shown: Exhibit) -> Figure:
@@ -207,9 +207,10 @@ def slice_plot(shown: Exhibit) -> Figure:
     entry, ends = shown.entry, _ends(shown.positions)
     low, high = _extent([*shown.values, shown.value])
     tangents = [("numerical tangent", "numeric", entry.numeric), ("analytic tangent", "analytic", entry.analytic)]
+    drawn = [tangent for tangent in tangents if math.isfinite(tangent[2])]  # no line in the legend without one
     series = [
         _line("function", "plain", shown.positions, shown.values),
-        *(_line(name, style, ends, _heights(shown, slope, ends)) for name, style, slope in tangents),
+        *(_line(name, style, ends, _heights(shown, slope, ends)) for name, style, slope in drawn),
     ]
     data = {
         "kind": "slice",
@@ -235,12 +236,13 @@ def ladder_plot(shown: Exhibit) -> Figure:
         **_line("numerical, by step", "numeric", steps, [rung.value for rung in shown.ladder]),
         "error": _numbers(rung.error for rung in shown.ladder),
     }
-    analytic = _line("analytic", "analytic", _ends(steps), [shown.entry.analytic] * 2)
+    claimed = shown.entry.analytic
+    analytic = [_line("analytic", "analytic", _ends(steps), [claimed] * 2)] if math.isfinite(claimed) else []
     data = {
         "kind": "ladder",
         "x": "step, in units of the input",
         "y": "derivative, output per input",
-        "series": [estimate, analytic],
+        "series": [estimate, *analytic],
         "log": True,
     }
     said = "; ".join(f"step {number(r.step)}: {number_or_nan(r.value)}{bar(r.error)}" for r in shown.ladder)

@@ -8,18 +8,16 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from gradproof.render.page import ShownReport, excess_text, shown
+from gradproof.render.measured import measured_entries, measured_pairs
+from gradproof.render.page import ShownReport, excess_text, hint_title, shown
 from gradproof.render.terms import TERMS
 from gradproof.render.text import (
     ONLY_ENTRIES,
     compared,
-    noticed,
     number,
     number_or_nan,
     numeric_of,
-    off_by,
     printable,
-    ratio_of,
 )
 from gradproof.results.report import Report, Verdict
 from gradproof.results.run import Run
@@ -96,11 +94,10 @@ def environment() -> Environment:
     )
     # jinja2 says that this dictionary holds only what it has put in itself
     filters = cast(dict[str, Any], environment.filters)
-    filters.update({"num": number, "value": number_or_nan, "numeric": numeric_of, "ratio": ratio_of})
+    filters.update({"num": number, "value": number_or_nan, "numeric": numeric_of, "compared": compared})
     cast(dict[str, Any], environment.globals)["only_entries"] = ONLY_ENTRIES
-    filters.update(
-        {"compared": compared, "noticed": noticed, "off_by": off_by, "excess_of": excess_text, "lines": _lines}
-    )
+    filters.update({"measured_entries": measured_entries, "measured_pairs": measured_pairs})
+    filters.update({"hint_name": hint_title, "excess_of": excess_text, "lines": _lines})
     return environment
 
 

@@ -13,6 +13,8 @@ from gradproof.render.terms import TERMS
 from gradproof.render.text import (
     ONLY_ENTRIES,
     compared,
+    filled,
+    name_of_hint,
     noticed,
     number,
     number_or_nan,
@@ -74,7 +76,7 @@ def _foremost(finding: Finding) -> str:
         ("numeric", f"<code>{_safe(numeric_of(entry))}</code>"),
         ("analytic", f"<code>{_safe(number_or_nan(entry.analytic))}</code>"),
         ("off by", compared(entry).removeprefix("difference ")),
-        ("cause", _safe(finding.hint or "no usual cause fits")),
+        (name_of_hint(finding), _safe(finding.hint or "no usual cause fits")),
     ]
     return _table((), rows)
 
@@ -112,7 +114,7 @@ def _finding(finding: Finding) -> str:
         )
         for entry in finding.entries
     ]
-    hint = f"<p>cause: {_safe(finding.hint)}</p>" if finding.hint else ""
+    hint = f"<p>{name_of_hint(finding)}: {_safe(finding.hint)}</p>" if finding.hint else ""
     return f"<p>{lines}</p>{_table(header, rows) if rows else ''}{hint}"
 
 
@@ -135,8 +137,14 @@ def _why(report: Report) -> str:
 
 
 def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table of cells that are HTML already; terms of the header explain themselves on hover."""
+    """A table of cells that are HTML already; terms of the header explain themselves on hover.
+
+    Columns without any cell are left out.
+    """
     body = list(rows)
+    if header:
+        used = filled(body)
+        header, body = [header[k] for k in used], [[row[k] for k in used] for row in body]
     more = f"<div>and {len(body) - _ROWS} more</div>" if header and body[_ROWS:] else ""
     shown = body[:_ROWS] if header else body
     head = f"<thead><tr>{''.join(map(_head, header))}</tr></thead>" if header else ""

@@ -7,12 +7,14 @@ ends, the page says so. So a page stays small, however many findings and large m
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import dataclass
 
 from gradproof.core.problem import Mode
 from gradproof.render.figures import Figure, heat_map, ladder_plot, slice_plot
 from gradproof.render.groups import excess_of, groups_of
 from gradproof.render.maps import finding_maps
+from gradproof.render.text import incomparable, name_of_hint
 from gradproof.results.exhibits import Exhibit
 from gradproof.results.finding import Finding
 from gradproof.results.pairs import Pair
@@ -66,6 +68,11 @@ class ShownGroup:
     @property
     def together(self) -> bool:
         return len(self.findings) > 1
+
+    @property
+    def word(self) -> str:
+        """What they have in common: their cause, or a hint."""
+        return name_of_hint(self.findings[0].finding)
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,6 +201,13 @@ def _brief(finding: Finding) -> str:
 
 
 def excess_text(finding: Finding) -> str:
-    """How far its worst entry is off, in units of what is allowed."""
+    """How far its worst entry is off, in units of what is allowed; of what is no number, that it is none."""
     excess = excess_of(finding)
-    return f"{excess:.2g} × allowed" if excess else ""
+    if finding.entries and math.isnan(finding.entries[0].excess or 0.0):
+        return f"worst: {incomparable(finding.entries[0])}"
+    return f"worst {excess:.2g} × allowed" if excess else ""
+
+
+def hint_title(finding: Finding) -> str:
+    """What a page calls its hint."""
+    return "Likely cause" if name_of_hint(finding) == "cause" else "Hint"

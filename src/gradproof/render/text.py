@@ -100,9 +100,24 @@ def compared(entry: Entry) -> str:
     """The difference and what is allowed; of what is no number, that it is none; at a kink, that it may be."""
     if entry.excess is None:
         return "a valid subgradient"
-    told = "no number" if math.isnan(entry.analytic) else "nothing to compare it with"
-    off = told if math.isnan(entry.difference) else f"difference {number(entry.difference)}"
+    off = incomparable(entry) if math.isnan(entry.difference) else f"difference {number(entry.difference)}"
     return off if math.isnan(entry.allowed) else f"{off}, allowed {number(entry.allowed)}"
+
+
+def incomparable(entry: Entry) -> str:
+    """Why there is no difference."""
+    return "no number" if math.isnan(entry.analytic) else "nothing to compare it with"
+
+
+def name_of_hint(finding: Finding) -> str:
+    """What a hint is: the cause, where it follows from wrong numbers of the Jacobian; else what to do, or where."""
+    explains = finding.status is Status.WRONG and (bool(finding.entries) or finding.located)
+    return "cause" if explains or not finding.hint else "hint"
+
+
+def filled(rows: Sequence[Sequence[str]]) -> list[int]:
+    """The columns of a table in which any row has a cell; the others are left out."""
+    return [k for k in range(max(map(len, rows), default=0)) if any(row[k] for row in rows)]
 
 
 def _foremost(finding: Finding) -> Iterator[Line]:
@@ -111,7 +126,7 @@ def _foremost(finding: Finding) -> Iterator[Line]:
         for text in finding.headline.splitlines():
             yield (Span(f"  {printable(text)}"),)
         if finding.hint:
-            yield _field("cause", finding.hint, "cause")
+            yield _field(name_of_hint(finding), finding.hint, "cause")
         return
     entry = finding.entries[0]
     yield _field(_LABELS[finding.status], f"{entry.output}, with respect to {entry.input}", "place")
@@ -120,7 +135,7 @@ def _foremost(finding: Finding) -> Iterator[Line]:
     analytic = number_or_nan(entry.analytic)
     detail = f"  ({f'{ratio} × numeric; ' if ratio else ''}{compared(entry)})"
     yield (*_field("analytic", analytic, "analytic"), Span(detail))
-    yield _field("cause", finding.hint or _NO_CAUSE, "cause" if finding.hint else "quiet")
+    yield _field(name_of_hint(finding), finding.hint or _NO_CAUSE, "cause" if finding.hint else "quiet")
 
 
 _LABELS = {
@@ -221,7 +236,7 @@ def aligned(
     Where it is wider than `columns`, the columns that do not fit stand below the others, row by row.
     """
     body = list(rows)
-    used = [k for k in range(len(header)) if any(row[k] for row in body)]
+    used = filled(body)
     widths = {k: max(width(row[k]) for row in [header, *body]) for k in used}
     parts = bands(widths, columns)
     for row in [header, *body]:

@@ -27,7 +27,7 @@ class Certificate(Same):
 
     >>> x = Block(kind="input", index=0, name="x", shape=(3,), parts=1, start=0, eps=2.0**-52)
     >>> print(Certificate(((About(x), 3e-8),), 1e-12))
-    a lone entry off by more than 3.0e-08 (input 0 `x`) is missed with probability at most 1e-12
+    a lone entry off by more than 3e-08 (input 0 `x`) is missed with probability at most 1e-12
     """
 
     smallest: tuple[tuple[About, float], ...]
@@ -44,7 +44,7 @@ class Certificate(Same):
             return "there are no entries to see"
         if any(math.isinf(size) for _, size in self.smallest):
             return "some entries were not seen at all"
-        sizes = ", ".join(f"{f'{size:.1e}' if size else 'nothing'} ({about})" for about, size in self.smallest)
+        sizes = ", ".join(f"{f'{size:.2g}' if size else 'nothing'} ({about})" for about, size in self.smallest)
         chance = f"is missed with probability at most {self.miss:.0e}" if self.miss else "cannot be missed"
         return f"a lone entry off by more than {sizes} {chance}"
 

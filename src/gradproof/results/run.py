@@ -80,11 +80,17 @@ class Run:
     @property
     def summary(self) -> str:
         """One line: how many checks came to what."""
+        return self.summary_with(0)
+
+    def summary_with(self, refused: int) -> str:
+        """The same, with those that were refused, of which a run knows nothing."""
         words = [each.word for each in sorted(self.checks, key=lambda each: each.rank)]
         counts = [f"{words.count(word)} {_SAID.get(word, word)}" for word in dict.fromkeys(words)]
         if self.crashes:
             counts.insert(0, f"{len(self.crashes)} raised an exception")
-        total = len(self.checks) + len(self.crashes)
+        if refused:
+            counts.append(f"{refused} refused")
+        total = len(self.checks) + len(self.crashes) + refused
         return f"{total} {'check' if total == 1 else 'checks'}: {', '.join(counts) or 'none'}"
 
 

@@ -15,6 +15,8 @@ from gradproof.results.same import Same
 _SIDE = 64
 # Spots kept at most: one for each cell of the Jacobian and one for each cell of the input.
 _MOST = 2 * _SIDE**2
+# What an infinite excess may have been replaced by.
+_LARGEST = float(np.finfo(np.float64).max)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +88,7 @@ class Spots(Same):
     def of(output: Block, input_: Block, rows: Indices, columns: Indices, excess: Vector) -> Spots:
         """The spots of entries, given by their coordinates in the spaces of outputs and inputs."""
         down, across = rows - output.start, columns - input_.start
+        excess = np.where(excess < _LARGEST, excess, np.inf)
         kept, counts = np.arange(len(rows)), np.ones(len(rows), dtype=np.intp)
         if len(rows) > _MOST:
             regions = jacobian_grid(output, input_).cells(down, across)

@@ -71,7 +71,7 @@
         const excess = power[k] === null ? "not finite" : "worst " + short(10 ** power[k], 2) + " \u00d7 allowed";
         const lines = [rows[row], columns[column], (known(counted) ? counted + " wrong, " : "") + excess];
         if (values[number]) lines.push(...values[number].split("\n"));
-        const share = power[k] === null ? 1 : (power[k] - ends[0]) / (ends[1] - ends[0] || 1);
+        const share = power[k] === null || !ends ? 1 : (power[k] - ends[0]) / (ends[1] - ends[0] || 1);
         return { row, column, share, lines };
       });
     }
@@ -133,7 +133,7 @@
       const sides = { x: this.ordered("x"), y: this.ordered("y") };
       const yTicks = linearTicks(sides.y, many, heat);
       const left = 30 + 7 * Math.max(2, ...yTicks.map(([, text]) => text.length));
-      this.box = { left, right: width - (heat ? 66 : 12), top: heat ? 8 : 30, bottom: height - 42 };
+      this.box = { left, right: width - (heat && this.data.ends ? 66 : 12), top: heat ? 8 : 30, bottom: height - 42 };
       const room = this.box.right - left;
       const xTicks = this.data.log ? logTicks(sides.x, Math.max(2, room / 60)) : linearTicks(sides.x, Math.max(2, Math.floor(room / 80)), heat);
       this.axes(svg, xTicks, yTicks, width, height);
@@ -183,7 +183,7 @@
         const cell = make(this.marks, "rect", { class: "cell", x: x0, y: y0, width: Math.max(x1 - x0 - gap, 0.5), height: Math.max(y1 - y0 - gap, 0.5) });
         cell.style.setProperty("--share", Math.round(100 * item.share) + "%");
       });
-      this.key(svg);
+      if (this.data.ends) this.key(svg);
     }
 
     // The bar of colours, with the powers of ten that its ends mean.
