@@ -701,3 +701,29 @@ def test_what_is_no_case_does_not_keep_others_from_being_checked(module: Path, j
     path.write_text("case_bad = 3\n")
     alone = run("check", str(path))
     assert (alone.exit_code, "is no case" in alone.output) == (2, True)
+
+
+@pytest.mark.parametrize("case", ["('sin', (x,))", "(None, (x,))", "x", "[x]", "(x, (x,))"])
+def test_what_is_no_case_and_holds_a_tensor_is_refused_and_the_others_are_checked(module: Path, case: str) -> None:
+    path = module.parent / "malformed.py"
+    path.write_text(
+        "import torch\nx = torch.tensor(1.0, dtype=torch.float64, requires_grad=True)\n"
+        f"case_bad = {case}\ncase_good = torch.sin, (x,)\n"
+    )
+    done = run("check", str(path))
+    assert done.exit_code == 2, done.output
+    assert "this is no case: expected (func, inputs), got" in done.output
+    assert done.stdout.rstrip().endswith("2 checks: 1 PASS, 1 refused")
+
+
+def test_a_collection_that_cannot_be_gone_through_is_a_case_that_raises(module: Path) -> None:
+    path = module.parent / "raising.py"
+    path.write_text(
+        "import torch\nx = torch.ones(2, dtype=torch.float64, requires_grad=True)\n"
+        "class Cases:\n    def __iter__(self):\n        raise KeyError('today')\n"
+        "case_bad = Cases()\ncase_good = torch.sin, (x,)\n"
+    )
+    done = run("check", str(path))
+    assert done.exit_code == 4
+    assert "KeyError" in done.output
+    assert "1 PASS" in done.stdout

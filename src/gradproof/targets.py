@@ -12,7 +12,7 @@ import importlib.util
 import inspect
 import sys
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
@@ -177,7 +177,10 @@ def _cases(name: str, value: Any) -> Iterator[Found]:
     elif isinstance(value, Mapping):
         for key, item in cast(Mapping[Any, Any], value).items():
             yield from _cases(f"{name}[{key}]", item)
-    elif isinstance(value, Iterable) and not isinstance(value, (str, bytes)):
+    elif isinstance(value, tuple) and len(cast(Sized, value)) > 1 and _is_single(cast(Any, value)[0]):
+        given = type(cast(Any, value)[0]).__name__
+        yield NoCase(name, f"this is no case: expected (func, inputs), got {given} in the place of func")
+    elif isinstance(value, Iterable) and not _is_single(cast(Any, value)):
         yield from _items(name, cast(Iterable[Any], value))
     elif callable(value):
         needed = _missing_arguments(value)
@@ -186,11 +189,17 @@ def _cases(name: str, value: Any) -> Iterator[Found]:
         yield NoCase(name, f"this is no case: expected (func, inputs), got {type(value).__name__}")
 
 
+def _is_single(value: Any) -> bool:
+    """Whether this is one thing, and no collection of cases: a text, a number, an array."""
+    return isinstance(value, (str, bytes)) or hasattr(value, "__array__") or not isinstance(value, Iterable)
+
+
 def _items(name: str, items: Iterable[Any]) -> Iterator[Found]:
     """The cases of a collection; a generator that raises ends with a crash."""
-    number, rest = 0, iter(items)
+    number, rest = 0, None
     while True:
         try:
+            rest = iter(items) if rest is None else rest
             item = next(rest)
         except StopIteration:
             return
