@@ -7,6 +7,7 @@ ends, the page says so. So a page stays small, however many findings and large m
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import dataclass
 
 from gradproof.core.problem import Mode
@@ -194,6 +195,6 @@ def _brief(finding: Finding) -> str:
 
 
 def excess_text(finding: Finding) -> str:
-    """How far its worst entry is off, in units of what is allowed."""
+    """How far its worst entry is off, in units of what is allowed; nothing where that is no number."""
     excess = excess_of(finding)
-    return f"{excess:.2g} × allowed" if excess else ""
+    return f"{excess:.2g} × allowed" if 0.0 < excess < math.inf else ""
