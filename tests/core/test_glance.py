@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from gradproof.core.capabilities import AccusedBefore, Stateless
 from gradproof.core.glance import Glance, acquits, glance
 from gradproof.core.investigation import Investigation
+from gradproof.core.ledger import Ledger
 from gradproof.core.options import Options, Strategy
 from gradproof.core.probing import Prober
 from gradproof.core.problem import Mode, OutputChangedError, Problem
@@ -115,7 +116,7 @@ def wiggles(x: Vector) -> Vector:
 
 def leans(x: Vector) -> Vector:
     """A kink that is small beside what it moves by."""
-    return x + 1e-3 * np.abs(x - 0.5)
+    return x + 1e-5 * np.abs(x - 0.5)
 
 
 @pytest.mark.parametrize("function", [bends, noisy, wiggles, leans])
@@ -249,6 +250,17 @@ def test_a_function_whose_outputs_change_away_from_the_point_is_told_as_such() -
     case = investigation(lambda x: np.sin(x[: 1 if x.any() else 3]), np.zeros(3), np.eye(3))
     with pytest.raises(OutputChangedError):
         glance(case, options())
+
+
+def test_the_question_that_a_glance_shared_stays_the_shared_one() -> None:
+    case = layer(errors={(1, 1): 1e-2})
+    found = glanced(case)
+    ((shared, answer),) = found.questions
+    assert Ledger(case, options(), found).answered(2.0 * shared) == pytest.approx(2.0 * answer)
+    assert case.cotangent is shared
+    alone = Ledger(case, options())
+    alone.answered(2.0 * shared)
+    assert (case.cotangent == 2.0 * shared).all()
 
 
 def test_what_was_measured_and_asked_is_not_measured_and_asked_again() -> None:
