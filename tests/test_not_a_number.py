@@ -92,5 +92,7 @@ def test_left_out_cotangents_alone_pass_nothing_that_is_no_number() -> None:
     assert "`linearity` or `jacobian`" in report.findings[0].hint
     both = sine(SPOILS["all NaN"], properties=["undefined", "linearity"])
     assert [finding.property for finding in both.findings] == ["linearity"]
-    hints = {each.property: each.hint for each in sine(SPOILS["all NaN"], properties=["undefined", "jacobian"]).findings}
+    hints = {
+        each.property: each.hint for each in sine(SPOILS["all NaN"], properties=["undefined", "jacobian"]).findings
+    }
     assert not hints["undefined"], "what was asked is not recommended"

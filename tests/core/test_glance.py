@@ -329,7 +329,11 @@ def test_a_factor_that_round_off_hides_in_every_row_is_not_acquitted() -> None:
     """Of each row it would not be seen; of an input as a whole it would."""
     point = np.linspace(0.5, 1.0, 256)
     found = [
-        acquits(investigation(lambda x: 1.0 + size * np.sin(x), point, np.diag(factor * size * np.cos(point))), entries(), 256)
+        acquits(
+            investigation(lambda x: 1.0 + size * np.sin(x), point, np.diag(factor * size * np.cos(point))),
+            entries(),
+            256,
+        )
         for size, factor in ((1e-6, 1.0), (1e-9, 1.05))
     ]
     assert found == [True, False]

@@ -15,6 +15,8 @@ from gradproof.core.precision import UNSEEN_SHARE
 from gradproof.core.repeated import repeat
 
 N = 512
+OF_ONE_LENGTH = 8 * 2 * 3 + 2 * 3
+"""The vjps along eight segments of two panels, two of which are looked at whole too."""
 Function = Callable[[Any], Any]
 PRECISIONS = pytest.mark.parametrize("eps", [BRAIN, HALF, SINGLE])
 
@@ -46,9 +48,11 @@ def kernel(function: Function, derivative: Function, eps: float) -> Investigatio
 @PRECISIONS
 @pytest.mark.parametrize("factor", [1.0, 1.1])
 def test_a_factor_is_told_from_round_off(factor: float, eps: float) -> None:
-    found = repeat(kernel(np.sin, lambda x: factor * np.cos(x), eps), slice(0, N))
+    case = kernel(np.sin, lambda x: factor * np.cos(x), eps)
+    found = repeat(case, slice(0, N))
     assert found is not None
     assert found.tells
+    assert case.cost.vjps == OF_ONE_LENGTH
     assert (abs(found.mean) <= found.bar) == (factor == 1.0)
     assert found.mean == pytest.approx(factor - 1.0, abs=0.01)
 
@@ -63,10 +67,20 @@ FAST: dict[str, tuple[Function, Function]] = {
 @pytest.mark.parametrize("name", FAST)
 def test_what_quadrature_may_be_off_by_is_in_the_bar(name: str, eps: float) -> None:
     """It is the same along all segments, and so no part of what these differ by."""
-    found = repeat(kernel(*FAST[name], eps), slice(0, N))
+    case = kernel(*FAST[name], eps)
+    found = repeat(case, slice(0, N))
     assert found is not None
     assert abs(found.mean) <= found.bar
     assert found.bar > UNSEEN_SHARE
+    assert case.cost.vjps == 2 * OF_ONE_LENGTH
+
+
+@PRECISIONS
+def test_what_segments_differ_by_is_in_the_bar(eps: float) -> None:
+    """There is nothing else of a straight line, of which quadrature is exact."""
+    found = repeat(kernel(lambda x: 1.5 * x, lambda x: np.full(N, 1.5), eps), slice(0, N))
+    assert found is not None
+    assert 0.0 < abs(found.mean) <= found.bar < 0.01
 
 
 @PRECISIONS

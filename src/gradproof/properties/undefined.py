@@ -203,7 +203,9 @@ def _numberless(direction: _Direction, got: Vector, options: Options) -> Finding
             f"In {direction.mode}, what is left out cannot be told from zeros: "
             f"the gradient of {place} is NaN for both, and should be 0."
         ),
-        hint="" if "jacobian" in options.properties else "ask for `linearity` or `jacobian` too: they say what is wrong",
+        hint=""
+        if "jacobian" in options.properties
+        else "ask for `linearity` or `jacobian` too: they say what is wrong",
     )
 
 
