@@ -28,7 +28,6 @@ from gradproof.core.problem import Mode
 from gradproof.core.screened import Surveyed, can_confirm, fine_rung
 from gradproof.core.seen import Seen
 from gradproof.core.sides import FINEST
-from gradproof.core.status import Status
 from gradproof.core.stencil import Stencil
 from gradproof.core.survey import Survey
 from gradproof.core.suspects import Judged, Suspects

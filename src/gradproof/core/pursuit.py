@@ -31,7 +31,6 @@ from gradproof.core.questioning import FEW_OF, FINEST, Questioning
 from gradproof.core.rounding import rounded_to
 from gradproof.core.segments import clear
 from gradproof.core.side_survey import SideSurvey
-from gradproof.core.status import Status
 from gradproof.core.survey import Survey
 from gradproof.core.suspects import Judged, Suspects
 from gradproof.core.types import Indices, Vector
