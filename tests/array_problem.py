@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from gradproof.core.capabilities import (
+    Elsewhere,
     Form,
     Inspection,
     MemoryLayout,
@@ -17,6 +18,8 @@ from gradproof.core.capabilities import (
     Misshapen,
     Omission,
     Pairing,
+    Twin,
+    Twinned,
     Watched,
 )
 from gradproof.core.cost import Cost
@@ -164,6 +167,27 @@ def array_problem(
 def investigation(*arguments: Any, seed: int = 0, cost: Cost | None = None, **options: Any) -> Investigation:
     """An investigation of an `array_problem`."""
     return Investigation(array_problem(*arguments, **options), seed, cost)
+
+
+def rounded_waves(capabilities: dict[type, Any]) -> Investigation:
+    """Waves in float32 so fast that round-off of a point changes their slopes by 1e-3, with a twin in float64."""
+    frequency, point = 1e4, np.linspace(0.5, 1.0, 4).astype(np.float32).astype(np.float64)
+
+    def slopes(x: Any) -> Any:
+        return frequency * np.cos(frequency * x)
+
+    def made(**more: Any) -> Problem:
+        return array_problem(
+            lambda x: np.sin(frequency * x),
+            point,
+            vjp=lambda v: slopes(point) * v,
+            jvp=lambda u: slopes(point) * u,
+            **more,
+        )
+
+    twin = made(capabilities={Elsewhere: Elsewhere(lambda x, v: slopes(x) * v, lambda x, u: slopes(x) * u)})
+    part, twinned = [Part(point.shape, eps=SINGLE)], Twinned(twin, twin.value, SINGLE)
+    return Investigation(made(inputs=part, outputs=part, capabilities={Twin: Twin(lambda: twinned), **capabilities}))
 
 
 def findings(found: Iterable[Finding | Seen]) -> list[Finding]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 import re
@@ -48,24 +49,40 @@ def test_the_headline_says_what_is_no_number_and_where_the_function_is_finite(na
     assert "NaN" not in str(right)
 
 
+def test_where_some_are_nan_and_some_infinite_both_are_named() -> None:
+    headline = sine(lambda g: g * torch.tensor([math.nan, 1.0, math.inf])).findings[0].headline
+    assert ": NaN or infinite where the function is finite" in headline
+    assert "6 of 9 entries are NaN or infinite" in headline
+
+
 def test_beside_entries_that_differ_those_that_are_no_numbers_are_counted() -> None:
     report = sine(lambda g: one(math.nan)(2.0 * g))
     assert "5 of 9 entries differ, 3 of them NaN" in report.findings[0].headline
     assert "finite" not in sine(lambda g: 2.0 * g).findings[0].headline
 
 
-@pytest.mark.parametrize("valueless", [False, True])
-@pytest.mark.parametrize("name", SPOILS)
-def test_no_rendering_has_an_empty_number(name: str, valueless: bool, tmp_path: Path) -> None:
-    if valueless:
-        report = gradproof.check(torch.log, torch.tensor([-1.0, 2.0], dtype=torch.float64, requires_grad=True))
-    else:
-        report = sine(SPOILS[name])
+ODD = ["(allowed )", "allowed ,", "allowed nan", "± nan", "difference nan", "allowed </", "worst inf"]
+"""A number that is missing or none, in the words around it."""
+
+
+def logarithm() -> Report:
+    """Of a negative number, too."""
+    return gradproof.check(torch.log, torch.tensor([-1.0, 2.0], dtype=torch.float64, requires_grad=True))
+
+
+REPORTS: dict[str, Callable[[], Report]] = {
+    **{name: functools.partial(sine, spoil) for name, spoil in SPOILS.items()},
+    "no value": logarithm,
+}
+
+
+@pytest.mark.parametrize("name", REPORTS)
+def test_no_rendering_has_an_empty_number(name: str, tmp_path: Path) -> None:
+    report = REPORTS[name]()
     write_html(tmp_path / "page.html", [("sine", report)])
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     for text in (plain(report), *(finding.message for finding in report.findings), page.split("<script")[0]):
-        for odd in ("(allowed )", "allowed ,", "allowed nan", "± nan", "difference nan", "allowed </", "× allowed inf"):
-            assert odd not in text, odd
+        assert [odd for odd in ODD if odd in text] == []
     assert load_report(dump_report(report)) == report
 
 
@@ -102,5 +119,10 @@ def test_left_out_cotangents_alone_pass_nothing_that_is_no_number() -> None:
     assert report.verdict is Verdict.INCONCLUSIVE
     assert "is NaN for both" in report.findings[0].headline
     assert sine(lambda g: g, properties="undefined").verdict is Verdict.PASS
+    assert "`linearity` or `jacobian`" in report.findings[0].hint
     both = sine(SPOILS["all NaN"], properties=["undefined", "linearity"])
     assert [finding.property for finding in both.findings] == ["linearity"]
+    hints = {
+        each.property: each.hint for each in sine(SPOILS["all NaN"], properties=["undefined", "jacobian"]).findings
+    }
+    assert not hints["undefined"], "what was asked is not recommended"

@@ -12,11 +12,11 @@ import importlib.util
 import inspect
 import sys
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
-from typing import Any, TypeVar, cast
+from typing import Any, TypeGuard, TypeVar, cast
 
 from gradproof.results.run import Crash
 
@@ -177,11 +177,11 @@ def _cases(name: str, value: Any) -> Iterator[Found]:
     elif isinstance(value, Mapping):
         for key, item in cast(Mapping[Any, Any], value).items():
             yield from _cases(f"{name}[{key}]", item)
-    elif isinstance(value, tuple) and len(cast(Sized, value)) > 1 and _is_single(cast(Any, value)[0]):
-        given = type(cast(Any, value)[0]).__name__
+    elif isinstance(value, tuple) and _is_without_function(cast(tuple[Any, ...], value)):
+        given = type(cast(tuple[Any, ...], value)[0]).__name__
         yield NoCase(name, f"this is no case: expected (func, inputs), got {given} in the place of func")
-    elif isinstance(value, Iterable) and not _is_single(cast(Any, value)):
-        yield from _items(name, cast(Iterable[Any], value))
+    elif _is_collection(value):
+        yield from _items(name, value)
     elif callable(value):
         needed = _missing_arguments(value)
         yield from [NoCase(name, needed)] if needed else _made(name, value)
@@ -189,9 +189,14 @@ def _cases(name: str, value: Any) -> Iterator[Found]:
         yield NoCase(name, f"this is no case: expected (func, inputs), got {type(value).__name__}")
 
 
-def _is_single(value: Any) -> bool:
-    """Whether this is one thing, and no collection of cases: a text, a number, an array."""
-    return isinstance(value, (str, bytes)) or hasattr(value, "__array__") or not isinstance(value, Iterable)
+def _is_without_function(parts: tuple[Any, ...]) -> bool:
+    """Whether these are the parts of a case, but for its function."""
+    return len(parts) > 1 and not _is_collection(parts[0])
+
+
+def _is_collection(value: object) -> TypeGuard[Iterable[Any]]:
+    """Whether this may be a collection of cases: no text, and no array."""
+    return isinstance(value, Iterable) and not isinstance(value, (str, bytes)) and not hasattr(value, "__array__")
 
 
 def _items(name: str, items: Iterable[Any]) -> Iterator[Found]:

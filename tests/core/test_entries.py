@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 from array_problem import DOUBLE, SINGLE, Part, investigation
 
-from gradproof.core.entries import every_entry
+from gradproof.core.entries import every_entry, seen_of
 from gradproof.core.investigation import Investigation
 from gradproof.core.options import Options
 from gradproof.core.problem import Mode
 from gradproof.core.status import Status
-from gradproof.core.suspects import Judged
+from gradproof.core.stencil import Stencil
+from gradproof.core.survey import Survey
+from gradproof.core.suspects import Judged, Suspects
+from gradproof.core.tolerances import Tolerances
 
 TORCH = {"atol": 1e-5, "rtol": 1e-3}
 WRONG, RIGHT, INCONCLUSIVE = Status.WRONG.rank, Status.RIGHT.rank, Status.INCONCLUSIVE.rank
@@ -262,3 +266,35 @@ def test_what_steps_of_its_own_size_cannot_see_is_judged_by_short_ones_with_thei
     (found,) = every_entry(case, Options(), (Mode.REVERSE,)).judged
     assert found.status.max() == status.rank
     assert abs(found.suspects.numeric[0] - 1.5 * np.sqrt(1e-9)) <= found.error[0]
+
+
+# what is said of what was not seen
+
+
+@pytest.mark.parametrize("error", [0.0, 10.0])
+def test_what_round_off_hides_is_told_unless_something_is_wrong(error: float) -> None:
+    matrix = np.ones((2, 2))
+    case = investigation(lambda x: 1e6 + matrix @ x, np.ones(2), matrix + error * np.eye(2))
+    found = every_entry(case, Options(atol=1e-14, rtol=1e-14), (Mode.REVERSE,))
+    assert any(judged.is_wrong for judged in found.judged) == (error > 0.0)
+    assert bool(found.unseen) == (error == 0.0)
+
+
+@pytest.mark.parametrize(("noise", "bars"), [(None, 1.0), (1e-9, 2.0)], ids=["round-off", "noise"])
+@pytest.mark.parametrize(("status", "counts"), [(RIGHT, 1.0), (WRONG, 0.0)], ids=["right", "wrong"])
+def test_an_error_may_hide_in_bars_of_entries_that_were_measured(
+    noise: float | None, bars: float, status: int, counts: float
+) -> None:
+    made = linear((1, 2), {}).problem
+    case = Investigation(made if noise is None else replace(made, noise=np.full(1, noise)))
+    stencil = Stencil(case)
+    survey = Survey(stencil, np.ones(2))
+    survey.climb(8, 11)
+    one, number = np.array([0.5]), np.zeros(1, dtype=np.intp)
+    suspects = Suspects(number, number, one, one, tolerance=np.array([3.0]), excess=one)
+    judged = Judged(Mode.REVERSE, suspects, error=np.array([7.0]), status=np.array([status]))
+    seen = seen_of(Tolerances(stencil, Options(**TORCH)), [judged], survey)
+    assert seen.smallest[0] == pytest.approx(counts * (bars * 7.0 + 3.0), abs=0.01)
+    kink = replace(judged, sides={0: (-1.0, 4.0)})
+    told = seen_of(Tolerances(stencil, Options(**TORCH)), [kink], survey).smallest[0]
+    assert told == pytest.approx(counts * (bars * 7.0 + 3.0 + 5.0), abs=0.01)

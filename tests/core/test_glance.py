@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,24 +12,33 @@ from array_problem import SINGLE, Part, investigation
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gradproof.core.capabilities import Stateless
+from gradproof.core.capabilities import AccusedBefore, Stateless
 from gradproof.core.glance import Glance, acquits, glance
 from gradproof.core.investigation import Investigation
+from gradproof.core.ledger import Ledger
 from gradproof.core.options import Options, Strategy
 from gradproof.core.probing import Prober
-from gradproof.core.problem import Mode
+from gradproof.core.problem import Mode, OutputChangedError, Problem
 from gradproof.core.types import Matrix, Vector
 
 ATOL = 1e-5
 AT_THE_POINT = 1
 """The evaluation that every investigation begins with."""
+SMALL = 2048
+"""The most coordinates that a glance is taken at."""
 QUESTIONS = pytest.mark.parametrize("questions", [1, 2])
+
+WAYS = pytest.mark.parametrize("way", [{}, {Stateless: Stateless()}], ids=["written by hand", "the framework's own"])
 
 
 def options(**more: Any) -> Options:
     return Options(
         **{"strategy": Strategy.PROBES, "modes": (Mode.REVERSE,), "atol": ATOL, "rtol": 1e-3, "certify": False, **more}
     )
+
+
+def entries(**more: Any) -> Options:
+    return options(strategy=Strategy.ENTRIES, **more)
 
 
 def layer(
@@ -104,11 +114,54 @@ def wiggles(x: Vector) -> Vector:
     return x + 1e-6 * np.sin(1e5 * x)
 
 
-@pytest.mark.parametrize("function", [bends, noisy, wiggles])
+def leans(x: Vector) -> Vector:
+    """A kink that is small beside what it moves by."""
+    return x + 1e-5 * np.abs(x - 0.5)
+
+
+@pytest.mark.parametrize("function", [bends, noisy, wiggles, leans])
 @QUESTIONS
 def test_kinks_and_noise_are_looked_at_in_full(function: Callable[[Vector], Vector], questions: int) -> None:
     case = investigation(function, np.full(3, 0.5), np.eye(3))
     assert not glanced(case, questions).settles
+
+
+@QUESTIONS
+def test_a_bend_that_is_negligible_is_none(questions: int) -> None:
+    case = investigation(lambda x: x + 1e-8 * np.abs(x - 0.5), np.full(3, 0.5), np.eye(3))
+    assert glanced(case, questions).settles
+
+
+def extrapolated(case: Investigation) -> Vector:
+    """J u, as the two rungs of a glance have it."""
+    (coarse, _), (fine, _) = glanced(case).found
+    return fine + (fine - coarse) / 63.0
+
+
+@WAYS
+def test_what_extrapolation_is_off_by_hides_no_error(way: dict[type, Any]) -> None:
+    """One input, and a sine so fast that steps see 0.9998 of its slope: claimed is what they see."""
+
+    def case(slope: float) -> Investigation:
+        return investigation(lambda x: np.sin(2.0**14 * x) / 2.0**14, 0.0, slope, capabilities=way)
+
+    seen = float(extrapolated(case(1.0))[0] / glanced(case(1.0)).direction[0])
+    assert abs(seen - 1.0) > 2 * ATOL
+    assert not acquits(case(seen), entries(), 4)
+    assert not glanced(case(seen)).settles
+
+
+@WAYS
+def test_an_error_must_show_at_the_input_that_is_moved_least(way: dict[type, Any]) -> None:
+    """Round-off of the offset hides it there, and would not where steps are longer."""
+    point = np.array([1e-3, 1e3])
+    for error in (0.0, 100 * ATOL):
+        matrix = np.array([[1.0 + error, 1.0]])
+        case = investigation(
+            lambda x: 1e2 + x.sum(keepdims=True), point, matrix, inputs=[Part((1,)), Part((1,))], capabilities=way
+        )
+        assert not acquits(case, entries(), 4)
+        assert not glanced(case).settles
 
 
 @pytest.mark.parametrize("matrix", [np.full((3, 3), np.nan), np.diag([1.0, np.inf, 1.0])])
@@ -142,10 +195,45 @@ def test_what_wants_more_than_an_acquittal_gets_no_glance(more: dict[str, Any]) 
     assert case.cost.evaluations == AT_THE_POINT
 
 
-def test_nor_does_low_precision() -> None:
-    case = investigation(
-        np.sin, np.zeros(3), np.eye(3), inputs=[Part((3,), eps=SINGLE)], outputs=[Part((3,), eps=SINGLE)]
-    )
+def accused_before(problem: Problem) -> Problem:
+    return replace(problem, capabilities={**problem.capabilities, AccusedBefore: AccusedBefore(())})
+
+
+OTHER_PROBLEMS: dict[str, Callable[[Problem], Problem]] = {
+    "noisy": lambda problem: replace(problem, noise=np.full(4, 1e-12)),
+    "of a lower precision inside": lambda problem: replace(problem, evaluates_in=SINGLE),
+    "connected to nothing": lambda problem: replace(problem, connected=False),
+    "accused before": accused_before,
+}
+
+
+@pytest.mark.parametrize("name", OTHER_PROBLEMS)
+def test_nor_does_a_problem_of_which_more_is_known(name: str) -> None:
+    case = Investigation(OTHER_PROBLEMS[name](layer().problem), 0)
+    assert glance(case, options()) is None
+    assert not acquits(case, entries(), 4)
+
+
+@pytest.mark.parametrize("size", [SMALL, SMALL + 1])
+def test_nor_does_one_of_many_coordinates(size: int) -> None:
+    wide = investigation(lambda x: np.array([x.sum()]), np.ones(size), np.ones(size))
+    tall = investigation(lambda x: np.full(size, x[0]), np.ones(1), np.ones((size, 1)))
+    assert [glance(case, options()) is None for case in (wide, tall)] == [size > SMALL] * 2
+
+
+@pytest.mark.parametrize("empty", [False, True])
+def test_nor_one_with_an_empty_input(empty: bool) -> None:
+    inputs = [Part((3,)), Part((0,))][: 1 + empty]
+    case = investigation(np.sin, np.zeros(3), np.eye(3), inputs=inputs)
+    assert (glance(case, options()) is None) == empty
+
+
+LOW_IN, LOW_OUT = {"inputs": [Part((3,), eps=SINGLE)]}, {"outputs": [Part((3,), eps=SINGLE)]}
+
+
+@pytest.mark.parametrize("low", [LOW_IN, LOW_OUT, LOW_IN | LOW_OUT], ids=["inputs", "outputs", "both"])
+def test_nor_does_low_precision(low: dict[str, Any]) -> None:
+    case = investigation(np.sin, np.zeros(3), np.eye(3), **low)
     assert glance(case, options()) is None
 
 
@@ -158,6 +246,23 @@ def test_a_function_that_raises_away_from_the_point_is_looked_at_in_full() -> No
     assert glance(investigation(only_here, np.zeros(3), np.eye(3)), options()) is None
 
 
+def test_a_function_whose_outputs_change_away_from_the_point_is_told_as_such() -> None:
+    case = investigation(lambda x: np.sin(x[: 1 if x.any() else 3]), np.zeros(3), np.eye(3))
+    with pytest.raises(OutputChangedError):
+        glance(case, options())
+
+
+def test_the_question_that_a_glance_shared_stays_the_shared_one() -> None:
+    case = layer(errors={(1, 1): 1e-2})
+    found = glanced(case)
+    ((shared, answer),) = found.questions
+    assert Ledger(case, options(), found).answered(2.0 * shared) == pytest.approx(2.0 * answer)
+    assert case.cotangent is shared
+    alone = Ledger(case, options())
+    alone.answered(2.0 * shared)
+    assert (case.cotangent == 2.0 * shared).all()
+
+
 def test_what_was_measured_and_asked_is_not_measured_and_asked_again() -> None:
     wrong = {(1, 1): 1e-2}
     alone = layer(errors=wrong)
@@ -167,13 +272,6 @@ def test_what_was_measured_and_asked_is_not_measured_and_asked_again() -> None:
     assert Prober(case, options(), found).run(Mode.REVERSE).judged
     assert case.cost.evaluations <= alone.cost.evaluations
     assert case.cost.vjps <= alone.cost.vjps
-
-
-WAYS = pytest.mark.parametrize("way", [{}, {Stateless: Stateless()}], ids=["written by hand", "the framework's own"])
-
-
-def entries(**more: Any) -> Options:
-    return options(strategy=Strategy.ENTRIES, **more)
 
 
 @WAYS
@@ -209,3 +307,46 @@ def test_many_entries_are_not_asked_for_row_by_row(way: dict[type, Any]) -> None
     case = investigation(np.sin, point, vjp=lambda v: np.cos(point) * v, capabilities=way)
     assert acquits(case, entries(), 100) == bool(way)
     assert case.cost.vjps <= 2
+
+
+@WAYS
+def test_nothing_is_asked_where_round_off_hides_the_tolerance(way: dict[type, Any]) -> None:
+    case = layer(offset=100.0, capabilities=way)
+    assert not acquits(case, entries(atol=1e-9), 4)
+    assert case.cost.vjps == 0
+
+
+@WAYS
+def test_an_input_that_moves_nothing_is_no_input_whose_shares_cancel(way: dict[type, Any]) -> None:
+    case = investigation(
+        lambda x: np.sin(x[:3]), np.zeros(5), np.eye(3, 5), inputs=[Part((3,)), Part((2,))], capabilities=way
+    )
+    assert acquits(case, entries(), 4)
+    assert glanced(case).settles
+
+
+def test_a_factor_that_round_off_hides_in_every_row_is_not_acquitted() -> None:
+    """Of each row it would not be seen; of an input as a whole it would."""
+    point = np.linspace(0.5, 1.0, 256)
+
+    def acquitted(size: float, factor: float) -> bool:
+        matrix = np.diag(factor * size * np.cos(point))
+        return acquits(investigation(lambda x: 1.0 + size * np.sin(x), point, matrix), entries(), 256)
+
+    assert acquitted(1e-6, 1.0)
+    assert not acquitted(1e-9, 1.05)
+
+
+def test_an_error_that_a_row_shows_is_not_acquitted_though_it_is_below_the_tolerance() -> None:
+    found = [acquits(layer(errors={(1, 2): error}), entries(), 4) for error in (0.0, 0.1 * ATOL)]
+    assert found == [True, False]
+
+
+@pytest.mark.parametrize("error", [0.0, 1.5 * ATOL])
+def test_what_round_off_of_a_claimed_sum_hides_is_not_acquitted(error: float) -> None:
+    """The shares of 2000 elements are a thousand times their sum, and round-off of that more than the tolerance."""
+    signs = np.where(np.arange(2000) % 2, 1e7, -1e7)
+    direction = glanced(investigation(lambda x: signs[None] @ x, np.zeros(2000), signs)).direction
+    where = int(np.argmin(np.abs(direction)))
+    claimed = signs + error * (np.arange(2000) == where)
+    assert not acquits(investigation(lambda x: signs[None] @ x, np.zeros(2000), claimed), entries(), 1)

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pytest
 from array_problem import BRAIN, DOUBLE, SINGLE, Part, investigation
 
+from gradproof.core.investigation import Investigation
 from gradproof.core.options import Options
+from gradproof.core.precision import UNSEEN_SHARE, WIDEST_BAR
 from gradproof.core.stencil import Stencil
 from gradproof.core.tolerances import Tolerances
 
@@ -91,3 +96,43 @@ def test_sharpness_asks_for_less_than_the_tolerance() -> None:
     tolerances = tolerances_of(atol=1e-5, rtol=1e-3)
     wanted = tolerances.sharpness(FIRST)(np.array([[2.0]]))[0, 0]
     assert 0 < wanted < 1e-5 + 1e-3 * 2.0
+
+
+def noisy(function: Callable[[Any], Any] = lambda x: x, noise: float = 1e-4, **options: Any) -> Tolerances:
+    """Of a function of one number, of which that noise is known."""
+    made = investigation(function, 1.0).problem
+    return Tolerances(Stencil(Investigation(replace(made, noise=np.array([noise])))), Options(**options))
+
+
+def test_next_to_noise_an_error_hides_in_bars_that_are_as_wide_as_a_function_bends() -> None:
+    straight, bent = (noisy(function, 1e-6).blurred(0)[0] for function in (np.sin, lambda x: np.sin(1e4 * x)))
+    assert bent > 10.0 * straight
+
+
+@pytest.mark.parametrize(("factor", "is_told"), [(0.9, False), (1.1, True)])
+@pytest.mark.parametrize(
+    ("options", "share"), [({}, 2.0 * WIDEST_BAR), ({"atol": 0.0}, UNSEEN_SHARE)], ids=["default", "given"]
+)
+def test_noise_clouds_a_pair_if_it_hides_much_of_what_is_claimed(
+    options: dict[str, float], share: float, factor: float, is_told: bool
+) -> None:
+    tolerances = noisy(**options)
+    hidden = float(tolerances.blurred(0)[0])
+    tolerances.learn_analytic(np.array([[hidden / (factor * share)]]), *TILE)
+    assert tolerances.clouds(0, 0) == pytest.approx(hidden if is_told else 0.0, rel=1e-3)
+
+
+@pytest.mark.parametrize(("factor", "is_told"), [(0.9, False), (1.1, True)])
+@pytest.mark.parametrize("given", ["atol", "rtol"])
+def test_and_more_than_was_asked_for(given: str, factor: float, is_told: bool) -> None:
+    """Four times that; what the relative tolerance excuses hides, too."""
+    hidden = float(noisy().blurred(0)[0])
+    size = 0.5 * hidden
+    asked = hidden / (4.0 * factor) if given == "atol" else hidden / size / (3.0 * factor)
+    tolerances = noisy(**{"atol": 0.0, "rtol": 0.0, given: asked})
+    tolerances.learn_analytic(np.array([[size]]), *TILE)
+    assert (tolerances.clouds(0, 0) > 0.0) == is_told
+
+
+def test_where_nothing_is_claimed_noise_hides_nothing_of_it() -> None:
+    assert noisy().clouds(0, 0) == 0.0

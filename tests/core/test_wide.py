@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -183,3 +184,68 @@ def test_in_single_precision_the_twin_is_judged_by_what_that_rounds_and_not_by_w
 def test_one_element_has_no_common_factor() -> None:
     assert common_factor(np.array([2.0]), np.array([1.0]), SINGLE) is None
     assert common_factor(np.array([2.0, 5.0]), np.array([1.0, 1.0]), SINGLE) is None
+
+
+# neighbours
+
+
+def answering(elsewhere: Callable[[Any, Any, int], Any], factor: float = 1.0, slope: float = 1.0) -> Investigation:
+    """1 + `slope` x in single precision, whose neighbours answer as is said, each with its number."""
+    point, part, numbers = np.linspace(0.5, 1.0, N), [Part((N,), eps=SINGLE)], itertools.count()
+
+    def there(x: Any, v: Any) -> Any:
+        return elsewhere(x, v, next(numbers))
+
+    twin = array_problem(
+        lambda x: 1.0 + slope * x,
+        to_precision(point, SINGLE),
+        vjp=lambda v: slope * v,
+        jvp=lambda u: slope * u,
+        capabilities={Elsewhere: Elsewhere(there, there)},
+    )
+    low = array_problem(
+        lambda x: 1.0 + slope * x,
+        to_precision(point, SINGLE),
+        inputs=part,
+        outputs=part,
+        vjp=lambda v: factor * slope * v,
+        jvp=lambda u: factor * slope * u,
+        capabilities={Twin: Twin(lambda: Twinned(twin, twin.value, SINGLE))},
+    )
+    return Investigation(low)
+
+
+@pytest.mark.parametrize(("factor", "asked"), [(1.01, 3 * (6 + 12)), (-1.0, 3 * 6)])
+def test_many_neighbours_are_asked_only_where_they_may_explain_what_is_off(factor: float, asked: int) -> None:
+    numbers: list[int] = []
+
+    def same(x: Any, v: Any, number: int) -> Any:
+        numbers.append(number)
+        return v
+
+    _, (found,) = compared(answering(same, factor), certify=False)
+    assert found.is_wrong
+    assert len(numbers) == asked
+
+
+def test_and_they_do_where_a_few_of_them_show_too_little_by_chance() -> None:
+    """The first that are asked, six of each question, all round to the same number."""
+    few = 3 * 6
+    case = answering(lambda x, v, number: v if number < few else 1.02 * v, 1.01)
+    assert compared(case, certify=False)[1] == []
+
+
+@pytest.mark.parametrize("mode", Mode)
+def test_what_neighbours_have_shown_is_kept_and_dust_is_added_once(mode: Mode) -> None:
+    """Of a derivative that is zero but for round-off there is dust; neighbours come on top."""
+    case = answering(lambda x, v, number: np.full(N, 1e-2 if number < 6 else 0.0), slope=1e-12)
+    wide = case.once(widened)
+    assert wide is not None
+    comparer = Comparer(case, wide, Options(), mode)
+    first = comparer.responding(comparer.compare(np.ones(N)))
+    dust = float(first.spread[0]) - 1e-2
+    assert 0.0 < dust < 1e-2
+    again = comparer.responding(first, range(6, 12))
+    assert again.spread == pytest.approx(first.spread, rel=1e-9)
+    assert first.spread_factor[0] > 0.0
+    assert again.spread_factor == first.spread_factor

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from array_problem import investigation
+from array_problem import investigation, rounded_waves
 
 from gradproof.core.capabilities import Batching
 from gradproof.core.investigation import Investigation
@@ -57,3 +57,16 @@ def test_a_batch_that_is_off_is_found_at_its_place() -> None:
 
 def test_batching_is_examined_only_on_request() -> None:
     assert not {"batched_forward", "batched_reverse"} & DEFAULT
+
+
+@pytest.mark.parametrize(("error", "is_explained"), [(1e-3, True), (1e-1, False)])
+@pytest.mark.parametrize("mode", Mode)
+def test_what_round_off_makes_of_an_ill_conditioned_derivative_is_no_flaw(
+    mode: Mode, error: float, is_explained: bool
+) -> None:
+    def batched(rows: Any) -> Any:
+        return np.array([(1.0 + error) * (case.vjp(row) if mode is Mode.REVERSE else case.jvp(row)) for row in rows])
+
+    case = rounded_waves({Batching: Batching(None, batched, batched, 1, 1)})
+    assert case.batch_flaw(mode) is not None
+    assert (list(EXAMINE[mode](case, OPTIONS)) == []) == is_explained

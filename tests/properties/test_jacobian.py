@@ -14,7 +14,8 @@ from gradproof.core.options import Options, Strategy
 from gradproof.core.problem import Mode
 from gradproof.core.seen import Seen
 from gradproof.core.status import Status
-from gradproof.properties.jacobian import jacobian
+from gradproof.core.suspects import Judged, Suspects
+from gradproof.properties.jacobian import describe, jacobian
 from gradproof.results.finding import Finding
 
 MATRIX = np.random.default_rng(0).uniform(0.5, 1.5, (6, 10))
@@ -193,3 +194,14 @@ def test_what_was_seen_is_said_once_for_each_comparison(strategy: Strategy) -> N
     assert len(found) == (1 if strategy is Strategy.ENTRIES else 2)
     plain = Options(atol=1e-5, rtol=1e-3, certify=False)
     assert list(jacobian(case, plain)) == []
+
+
+@pytest.mark.parametrize("claimed", [np.nan, np.inf])
+@pytest.mark.parametrize("status", [Status.WRONG, Status.INCONCLUSIVE])
+def test_what_cannot_be_judged_is_not_headed_by_what_it_is_claimed_to_be(status: Status, claimed: float) -> None:
+    number, one = np.zeros(1, dtype=np.intp), np.ones(1)
+    suspects = Suspects(number, number, np.array([claimed]), one, one, one)
+    judged = Judged(Mode.REVERSE, suspects, one, np.array([status.rank]))
+    problem = investigation(np.sin, np.ones(2)).problem
+    (finding,) = describe(problem, Options(modes=(Mode.REVERSE,)), judged, "jacobian", "off")
+    assert ("where the function is finite" in finding.headline) == (status is Status.WRONG)

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from array_problem import Part, investigation
+from array_problem import Part, investigation, rounded_waves
 
-from gradproof.core.capabilities import MemoryLayout
+from gradproof.core.capabilities import MemoryLayout, MemoryLayouts
 from gradproof.core.investigation import Investigation
 from gradproof.core.options import Options
 from gradproof.core.status import Status
@@ -74,3 +74,12 @@ def test_a_backward_that_is_not_repeatable_is_not_taken_for_a_misread_layout() -
 
     case = investigation(lambda x: x, np.ones(3), vjp=vjp, layouts=STRANGE)
     assert list(layout(case, Options(properties=DEFAULT))) == []
+
+
+@pytest.mark.parametrize(("error", "is_explained"), [(1e-3, True), (1e-1, False)])
+def test_what_round_off_makes_of_an_ill_conditioned_gradient_is_no_matter_of_layout(
+    error: float, is_explained: bool
+) -> None:
+    layouts = MemoryLayouts(frozenset(STRANGE), lambda v, layout: (1.0 + error) * case.vjp(v))
+    case = rounded_waves({MemoryLayouts: layouts})
+    assert len(list(layout(case, Options(properties=DEFAULT)))) == (0 if is_explained else len(STRANGE))

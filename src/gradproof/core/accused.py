@@ -28,7 +28,6 @@ from gradproof.core.problem import Mode
 from gradproof.core.screened import Surveyed, can_confirm, fine_rung
 from gradproof.core.seen import Seen
 from gradproof.core.sides import FINEST
-from gradproof.core.status import Status
 from gradproof.core.stencil import Stencil
 from gradproof.core.survey import Survey
 from gradproof.core.suspects import Judged, Suspects
@@ -155,9 +154,9 @@ def _with_kinks(judge: Judge, known: Judged | None, rest: Suspects, against: Aga
         in_vain += found is None
         if in_vain >= _IN_VAIN and not parts:  # it is not kinks that hide here
             return None
-        if known is None and found is not None and (found.status == Status.WRONG.rank).any():
+        if known is None and found is not None and found.is_wrong:
             break
-    if not any((part.status == Status.WRONG.rank).any() for part in parts):
+    if not any(part.is_wrong for part in parts):
         return None
     settled = sum(len(part.suspects) for part in parts) - (len(known.suspects) if known else 0)
     return replace(joined(parts), located=settled < len(rest))

@@ -122,7 +122,7 @@ def every_entry(
         judged.append(slopes)
     investigation.screened = None if numeric is None else Screened(numeric, stencil.step)
     seen = seen_of(tolerances, judged, survey) if survey is not None and options.certify else None
-    is_wrong = any((each.status == Status.WRONG.rank).any() for each in judged)
+    is_wrong = any(each.is_wrong for each in judged)
     return EveryEntry(judged, seen, [] if is_wrong else _drowned(tolerances, problem, investigation.made))
 
 

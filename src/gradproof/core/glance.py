@@ -198,7 +198,7 @@ def _is_plain(problem: Problem, options: Options) -> bool:
         and problem.connected
         and problem.noise is None
         and problem.evaluates_in is None
-        and problem.coarsest_eps == inputs.finest_eps == outputs.finest_eps == DOUBLE
+        and problem.coarsest_eps == DOUBLE
         and all(block.size for block in inputs.blocks)
         and problem.capability(AccusedBefore) is None
     )

@@ -126,7 +126,7 @@ class Prober:
             accusation = pursuit.accusation()
             yield accusation
             outcome = accusation.located(pursuit.outcome, ledger.sample)
-            ledger.wrong = [each for each in outcome.judged if (each.status == Status.WRONG.rank).any()]
+            ledger.wrong = [each for each in outcome.judged if each.is_wrong]
             yield outcome if ledger.wrong or outcome.unlocated else replace(outcome, unseen=outcome.unseen + self._lost)
             return
         self._look_at_dwarfed_elements()

@@ -31,7 +31,6 @@ from gradproof.core.questioning import FEW_OF, FINEST, Questioning
 from gradproof.core.rounding import rounded_to
 from gradproof.core.segments import clear
 from gradproof.core.side_survey import SideSurvey
-from gradproof.core.status import Status
 from gradproof.core.survey import Survey
 from gradproof.core.suspects import Judged, Suspects
 from gradproof.core.types import Indices, Vector
@@ -76,7 +75,7 @@ class Pursuit:
                 return drowned
             ledger.tolerances.bound(largest)
             found = self._locate(self._survey, self._made, 0 if ledger.is_affordable else _ROUNDS)
-            wrong = any((each.status == Status.WRONG.rank).any() for each in found.judged)
+            wrong = any(each.is_wrong for each in found.judged)
             if not ledger.is_affordable or wrong or self._is_rounding(self._made):
                 return found
         known, against = Known(ledger.survey, largest=largest), Against.probe(ledger.survey, self._made)
@@ -150,7 +149,7 @@ class Pursuit:
         doubt = unexplained(judged, tolerable=ledger.explicit and self._is_tolerable(made))
         if doubt and ledger.precise and rounds:
             return self._set_aside(survey, judged, rounds - 1)
-        wrong = bool((judged.status == Status.WRONG.rank).any())
+        wrong = judged.is_wrong
         if not wrong and not doubt and not ledger.precise and self._accuses_others(survey, made, judged):
             doubt = ["a probe accuses, beyond the kinks that it leads to"]
         seen_whole = survey is ledger.survey  # to within what it tolerates

@@ -133,7 +133,7 @@ class Push:
         ledger.tolerances.bound(largest)
         known = Known(self._survey, largest=largest)
         found = None if ledger.is_small else self._located()
-        if ledger.is_affordable and (found is None or not (found.judged[0].status == Status.WRONG.rank).any()):
+        if ledger.is_affordable and (found is None or not found.judged[0].is_wrong):
             compared = accused_entries(ledger.investigation, ledger.options, self._against(), known)
             compared = compared or every_entry(ledger.investigation, ledger.options, (Mode.FORWARD,), known)
             return Outcome(compared.judged, [], compared.seen, nonlinear=not compared.judged and not self._is_linear())

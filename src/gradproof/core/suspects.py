@@ -67,6 +67,11 @@ class Judged:
     lone: bool = False
     """Whether there is one entry, which explains all that the probe saw."""
 
+    @property
+    def is_wrong(self) -> bool:
+        """Whether some of them are wrong."""
+        return bool((self.status == Status.WRONG.rank).any())
+
     def take(self, which: Indices) -> Judged:
         """Some of them."""
         sides = {new: self.sides[int(old)] for new, old in enumerate(which) if int(old) in self.sides}

@@ -64,6 +64,11 @@ def explains(investigation: Investigation, mode: Mode, sum_: Sequence[tuple[floa
     return _spreads_explain(investigation, mode, sum_, off) or sum_vanishes(investigation, mode, sum_, off)
 
 
+def explains_difference(investigation: Investigation, mode: Mode, question: Vector, off: Vector) -> bool:
+    """Whether round-off explains what two answers to one question differ by."""
+    return explains(investigation, mode, [(1.0, question), (-1.0, question)], off)
+
+
 def _spreads_explain(
     investigation: Investigation, mode: Mode, sum_: Sequence[tuple[float, Vector]], off: Vector
 ) -> bool:

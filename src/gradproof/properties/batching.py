@@ -9,7 +9,7 @@ from gradproof.core.investigation import Investigation
 from gradproof.core.options import Options
 from gradproof.core.problem import Mode
 from gradproof.core.status import Status
-from gradproof.properties.allowance import explains
+from gradproof.properties.allowance import explains_difference
 from gradproof.results.finding import Finding
 
 
@@ -39,4 +39,4 @@ def _batched(investigation: Investigation, mode: Mode) -> Iterator[Finding]:
 def _is_round_off(investigation: Investigation, mode: Mode, flaw: BatchFlaw) -> bool:
     """Whether a batch only rounds otherwise, as where all of a gradient is what terms that cancel have left of it."""
     question = investigation.cotangent if mode is Mode.REVERSE else investigation.tangent
-    return flaw.off is not None and explains(investigation, mode, [(1.0, question), (-1.0, question)], flaw.off)
+    return flaw.off is not None and explains_difference(investigation, mode, question, flaw.off)

@@ -56,9 +56,9 @@ def by_twin(
     assert wide is not None, "there is no twin"
     problem = investigation.problem
     asked = wide_options(problem, options)
-    findings, seen = yield from _sorted(compared(wide, asked))
+    findings, seen = yield from sorted_out(compared(wide, asked))
     if any(finding.status is not Status.KINK for finding in findings) and _learns(wide):
-        findings, seen = yield from _sorted(compared(wide, asked))
+        findings, seen = yield from sorted_out(compared(wide, asked))
     findings = [_renamed(finding, problem) for finding in findings]
     wrong = any(finding.status is Status.WRONG for finding in findings)
     if wrong and may_differ and _is_another(investigation, wide, options):
@@ -80,10 +80,10 @@ def _learns(wide: Investigation) -> bool:
         return False
 
 
-def _sorted(
+def sorted_out(
     found: Iterable[Finding | Seen | Note | Pause],
 ) -> Generator[Pause, None, tuple[list[Finding], list[Seen | Note]]]:
-    """Findings, and what was seen, and how."""
+    """Findings, and what was seen, and how; it pauses where they do."""
     findings, seen = list[Finding](), list[Seen | Note]()
     for each in found:
         if isinstance(each, Pause):

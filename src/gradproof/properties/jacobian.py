@@ -161,7 +161,7 @@ def _by_probes(investigation: Investigation, options: Options) -> Iterator[Found
 
 def _with_accused(prober: Prober, mode: Mode, outcome: Outcome) -> Outcome:
     """What a mode came to; where nothing is wrong, with what another look accuses."""
-    if outcome.unlocated or any((each.status == Status.WRONG.rank).any() for each in outcome.judged):
+    if outcome.unlocated or any(each.is_wrong for each in outcome.judged):
         return outcome
     accused = prober.judge_accused(mode)
     return outcome if accused is None else replace(outcome, judged=[*outcome.judged, accused])

@@ -11,7 +11,7 @@ from gradproof.core.options import Options
 from gradproof.core.problem import Mode
 from gradproof.core.status import Status
 from gradproof.core.types import Vector
-from gradproof.properties.allowance import allowed_difference, explains
+from gradproof.properties.allowance import allowed_difference, explains_difference
 from gradproof.properties.trials import constant, trials
 from gradproof.results.finding import Finding
 
@@ -48,7 +48,7 @@ def misread(investigation: Investigation, options: Options, arrangement: MemoryL
     # if the same question has another answer in contiguous memory too, that is for `determinism` to report
     if close(want, got, problem, slack) or not close(want, investigation.vjp(cotangent), problem, slack):
         return
-    if not explains(investigation, Mode.REVERSE, [(1.0, cotangent), (-1.0, cotangent)], got - want):
+    if not explains_difference(investigation, Mode.REVERSE, cotangent, got - want):
         yield _finding(investigation, arrangement, want, got)
 
 

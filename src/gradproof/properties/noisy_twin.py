@@ -8,9 +8,10 @@ that is seen by asking both, as ever.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from dataclasses import replace
 
+from gradproof.core.cost import BudgetExhausted
 from gradproof.core.investigation import Investigation
 from gradproof.core.options import Options
 from gradproof.core.problem import Problem
@@ -18,7 +19,7 @@ from gradproof.core.seen import Note, Seen
 from gradproof.core.space import Space
 from gradproof.core.status import Status
 from gradproof.core.wide import widened
-from gradproof.properties.by_twin import by_twin
+from gradproof.properties.by_twin import by_twin, sorted_out
 from gradproof.properties.property import Examine, Pause
 from gradproof.results.finding import Finding
 
@@ -31,17 +32,28 @@ def by_noisy_twin(
     The noise that is known is that of the twin.
     """
     problem, scale = investigation.problem, investigation.scale
-    found = _at_once(compared(investigation, options))
-    if _doubt(found):
+    findings, seen = yield from sorted_out(compared(investigation, options))
+    if _doubt(findings):
         low = Investigation(replace(investigation.made, evaluations=0), investigation.seed, investigation.cost)
+        again = yield from _of_both(low, problem, options, compared)
+        if again is not None and _doubt(again[0]) < _doubt(findings):
+            investigation.take_as(problem, scale=scale)  # whatever was made of it meanwhile
+            findings, seen = again
+    yield from (*seen, *findings)
+
+
+def _of_both(
+    low: Investigation, noisy: Problem, options: Options, compared: Examine
+) -> Generator[Pause, None, tuple[list[Finding], list[Seen | Note]] | None]:
+    """What is found of the twin with its noise, and then of both; None: there is none, or no budget for that."""
+    try:
         wide = low.once(widened)
-        if wide is not None:
-            wide.take_as(_as_noisy_as(wide.problem, problem))
-            again = _at_once(by_twin(low, options, compared))
-            if _doubt(again) < _doubt(found):
-                investigation.take_as(problem, scale=scale)  # whatever was made of it meanwhile
-                found = again
-    yield from found
+        if wide is None:
+            return None
+        wide.take_as(_as_noisy_as(wide.problem, noisy))
+        return (yield from sorted_out(by_twin(low, options, compared)))
+    except BudgetExhausted:  # what was found stands
+        return None
 
 
 def _as_noisy_as(wide: Problem, noisy: Problem) -> Problem:
@@ -51,11 +63,6 @@ def _as_noisy_as(wide: Problem, noisy: Problem) -> Problem:
     return replace(wide, outputs=outputs, noise=noisy.noise)
 
 
-def _at_once(found: Iterable[Finding | Seen | Note | Pause]) -> list[Finding | Seen | Note]:
-    return [each for each in found if not isinstance(each, Pause)]
-
-
-def _doubt(found: Iterable[Finding | Seen | Note]) -> int:
-    """How bad the worst of it is; a mere kink is nothing."""
-    ranks = [each.status.rank for each in found if isinstance(each, Finding) and each.status is not Status.KINK]
-    return max(ranks, default=0)
+def _doubt(findings: Iterable[Finding]) -> int:
+    """How bad the worst of them is; a mere kink is nothing."""
+    return max((each.status.rank for each in findings if each.status is not Status.KINK), default=0)

@@ -67,7 +67,7 @@ def _all_together(direction: _Direction, options: Options) -> Iterator[Finding]:
     if some(looked_at) and not same(np.zeros_like(got), got, direction.space.coarsest_eps, slack):
         if np.isnan(got).any() and same(direction.defined(nothing.copy()), got, direction.space.coarsest_eps, slack):
             if "linearity" not in options.properties:  # which reports that zeros give no numbers either
-                yield _numberless(direction, got)
+                yield _numberless(direction, got, options)
             return
         yield _differs(direction, everything, np.zeros_like(got), got)
 
@@ -191,8 +191,8 @@ def _differs(direction: _Direction, absent: frozenset[int], want: Vector, got: V
     return _finding(direction, absent, told)
 
 
-def _numberless(direction: _Direction, got: Vector) -> Finding:
-    """That a derivative is NaN whether it gets zeros or nothing."""
+def _numberless(direction: _Direction, got: Vector, options: Options) -> Finding:
+    """That a derivative is NaN whether it gets zeros or nothing; what is asked besides says what is wrong."""
     place = direction.answered.place(int(np.flatnonzero(np.isnan(got))[0]))
     return Finding(
         property="undefined",
@@ -203,7 +203,9 @@ def _numberless(direction: _Direction, got: Vector) -> Finding:
             f"In {direction.mode}, what is left out cannot be told from zeros: "
             f"the gradient of {place} is NaN for both, and should be 0."
         ),
-        hint="ask for `linearity` or `jacobian` too: they say what is wrong",
+        hint=""
+        if "jacobian" in options.properties
+        else "ask for `linearity` or `jacobian` too: they say what is wrong",
     )
 
 

@@ -205,7 +205,7 @@ def excess_text(finding: Finding) -> str:
     excess = excess_of(finding)
     if finding.entries and math.isnan(finding.entries[0].excess or 0.0):
         return f"worst: {incomparable(finding.entries[0])}"
-    return f"worst {excess:.2g} × allowed" if excess else ""
+    return f"worst {excess:.2g} × allowed" if 0.0 < excess < math.inf else ""
 
 
 def hint_title(finding: Finding) -> str:
