@@ -172,13 +172,14 @@ def _attribute(module: ModuleType, name: str, path: str) -> Any:
 
 
 def _cases(name: str, value: Any) -> Iterator[Found]:
-    if isinstance(value, tuple) and value and callable(cast(tuple[Any, ...], value)[0]):
-        yield _case(name, cast(tuple[Any, ...], value))
+    parts = _parts(value)
+    if parts and callable(parts[0]):
+        yield _case(name, parts)
     elif isinstance(value, Mapping):
         for key, item in cast(Mapping[Any, Any], value).items():
             yield from _cases(f"{name}[{key}]", item)
-    elif isinstance(value, tuple) and _is_without_function(cast(tuple[Any, ...], value)):
-        given = type(cast(tuple[Any, ...], value)[0]).__name__
+    elif _is_without_function(parts):
+        given = type(parts[0]).__name__
         yield NoCase(name, f"this is no case: expected (func, inputs), got {given} in the place of func")
     elif _is_collection(value):
         yield from _items(name, value)
@@ -189,6 +190,10 @@ def _cases(name: str, value: Any) -> Iterator[Found]:
         yield NoCase(name, f"this is no case: expected (func, inputs), got {type(value).__name__}")
 
 
+def _parts(value: object) -> tuple[Any, ...]:
+    return cast(tuple[Any, ...], value) if isinstance(value, tuple) else ()
+
+
 def _is_without_function(parts: tuple[Any, ...]) -> bool:
     """Whether these are the parts of a case, but for its function."""
     return len(parts) > 1 and not _is_collection(parts[0])
@@ -196,7 +201,7 @@ def _is_without_function(parts: tuple[Any, ...]) -> bool:
 
 def _is_collection(value: object) -> TypeGuard[Iterable[Any]]:
     """Whether this may be a collection of cases: no text, and no array."""
-    return isinstance(value, Iterable) and not isinstance(value, (str, bytes)) and not hasattr(value, "__array__")
+    return not (isinstance(value, (str, bytes)) or hasattr(value, "__array__")) and isinstance(value, Iterable)
 
 
 def _items(name: str, items: Iterable[Any]) -> Iterator[Found]:
