@@ -89,6 +89,11 @@ def drowns(investigation: Investigation, row: int, column: int, here: Look) -> b
     return moves and not here.is_seen
 
 
+def stays_still(investigation: Investigation, row: int, column: int) -> bool:
+    """Whether an output moves by nothing along a coordinate, neither at the point nor nearer to zero."""
+    return not any(look_at(investigation, row, column, size).moves for size in (1.0, *NEARER))
+
+
 def fades(investigation: Investigation, row: int, column: int, part: float) -> bool:
     """Whether an entry that is off by this part of it is so by far less of it where it is larger than round-off."""
     cotangent = basis(slice(row, row + 1), investigation.problem.outputs.size)[0]
