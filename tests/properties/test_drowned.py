@@ -252,3 +252,14 @@ def test_a_small_part_of_a_small_entry_that_is_wrong_fails_though_every_operatio
     report = check(function, point(1.0, 0.5, 3.0))
     assert report.verdict is Verdict.FAIL
     assert report.findings[0].input_element == (1,)
+
+
+def test_round_off_that_the_framework_claims_of_what_does_not_move_is_not_wrong() -> None:
+    """A layer norm of one element is zero, and so is all that its weight can do."""
+    for seed in range(6):
+        generator = torch.Generator().manual_seed(seed)
+        x, w = (torch.randn(1, generator=generator, dtype=torch.float64).requires_grad_() for _ in range(2))
+        report = check(lambda x, w: torch.native_layer_norm(x, (1,), w, None, 1e-5)[0], (x, w))
+        assert report.verdict is Verdict.PASS, str(report)
+        wrong = custom(lambda w: 0 * w, lambda _, g: 1e-14 * g)  # written by hand, it must say why
+        assert check(wrong, w).verdict is Verdict.FAIL

@@ -17,8 +17,10 @@ import numpy as np
 from gradproof.core.draws import basis
 from gradproof.core.integral import vjp_at
 from gradproof.core.investigation import Investigation
+from gradproof.core.ladder import rungs
 from gradproof.core.precision import DOUBLE, EVALUATION_ROUND_OFF
 from gradproof.core.problem import OutputChangedError, Problem
+from gradproof.core.survey import Survey
 from gradproof.core.types import Vector
 
 # What round-off of numbers of order one comes to, at most, in units of their spacing: of a thousand operations.
@@ -87,6 +89,11 @@ def drowns(investigation: Investigation, row: int, column: int, here: Look) -> b
     return moves and not here.is_seen
 
 
+def stays_still(investigation: Investigation, row: int, column: int) -> bool:
+    """Whether an output moves by nothing along a coordinate, neither at the point nor nearer to zero."""
+    return not any(look_at(investigation, row, column, size).moves for size in (1.0, *NEARER))
+
+
 def fades(investigation: Investigation, row: int, column: int, part: float) -> bool:
     """Whether an entry that is off by this part of it is so by far less of it where it is larger than round-off."""
     cotangent = basis(slice(row, row + 1), investigation.problem.outputs.size)[0]
@@ -106,6 +113,26 @@ def noise_of_order_one(problem: Problem, column: int) -> float:
 def order_of(problem: Problem) -> Vector:
     """How large numbers inside may be: of order one, or as large as each coordinate."""
     return np.fmax(1.0, np.abs(problem.point))
+
+
+def hidden_behind_order_one(survey: Survey) -> list[float]:
+    """Of each input, what round-off of numbers of order one may hide of outputs that do not move along a survey.
+
+    Zero where all move. Nothing tells an output that is constant from one inside of which a 1 swallows the input.
+    """
+    stencil, blocks = survey.stencil, survey.stencil.problem.inputs.blocks
+    if stencil.fixed or bool(survey.value.all()):
+        return [0.0] * len(blocks)
+    longest = np.exp2([-rungs(float(stencil.eps[block.start]))[0] if block.size else 0.0 for block in blocks])
+    point, scale = stencil.problem.point, stencil.scale
+    return [
+        EVALUATION_ROUND_OFF
+        * float((stencil.eps[block.slice] * np.fmax(1.0, np.abs(point[block.slice])) / scale[block.slice]).max())
+        / step
+        if block.size
+        else 0.0
+        for block, step in zip(blocks, longest.tolist(), strict=True)
+    ]
 
 
 def _quotient(investigation: Investigation, size: float, row: int, column: int, rung: int) -> float:

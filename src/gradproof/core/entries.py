@@ -16,7 +16,7 @@ import numpy as np
 
 from gradproof.core.colours import confirmed
 from gradproof.core.draws import basis
-from gradproof.core.drowned import BURIED, order_of
+from gradproof.core.drowned import BURIED, hidden_behind_order_one, order_of
 from gradproof.core.flags import every, some
 from gradproof.core.investigation import Investigation
 from gradproof.core.jacobians import Screened
@@ -206,8 +206,10 @@ def seen_of(tolerances: Tolerances, judged: list[Judged], survey: Survey) -> See
         np.maximum.at(excused, each.suspects.columns, bars)
     if not every(np.isfinite(survey.stencil.problem.value)):
         excused[:] = np.inf
-    blocks = enumerate(survey.stencil.problem.inputs.blocks)
-    smallest = (max(tolerances.widest(k), float(excused[block.slice].max(initial=0.0))) for k, block in blocks)
+    blocks = enumerate(zip(survey.stencil.problem.inputs.blocks, hidden_behind_order_one(survey), strict=True))
+    smallest = (
+        max(tolerances.widest(k), hidden, float(excused[block.slice].max(initial=0.0))) for k, (block, hidden) in blocks
+    )
     return Seen(tuple(smallest), 0.0)
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from gradproof.core.agreement import largest_of, smallest_of
 from gradproof.core.draws import random_probe
+from gradproof.core.drowned import hidden_behind_order_one
 from gradproof.core.ledger import Ledger, are_same
 from gradproof.core.norm import norm, parts, products
 from gradproof.core.precision import BOUNDED, MISS, UNSEEN_FACTOR
@@ -169,8 +170,9 @@ def seen(ledger: Ledger) -> Seen:
     smallest = hidden_in(ledger)
     if all(map(math.isinf, smallest)):  # what is not seen at all needs no question
         return Seen(tuple(smallest), MISS)
-    for k, (block, allowed) in enumerate(zip(blocks, excused_beside(ledger, smallest), strict=True)):
-        smallest[k] = max(smallest[k], allowed, peak(ledger.between_sides[block.slice]))
+    beside, behind = excused_beside(ledger, smallest), hidden_behind_order_one(ledger.survey)
+    for k, (block, *excused_) in enumerate(zip(blocks, beside, behind, strict=True)):
+        smallest[k] = max(smallest[k], *excused_, peak(ledger.between_sides[block.slice]))
     told = () if ledger.precise else tuple(number for number, block in enumerate(blocks) if _is_told(ledger, block))
     return Seen(tuple(smallest), MISS, told)
 

@@ -361,6 +361,7 @@ class Judge:
 
         Noise is measured for whole arrays. An output that does not have it shows by quotients that do not scatter; what
         agrees with these is RIGHT, though steps that straddle zero say otherwise. 1/x over many magnitudes is such.
+        One that stands still may be between two lines of a grid, unless longer steps see a kink: -1e-9 of a relu.
         """
         suspects, status = judged.suspects, judged.status
         wrong = which[status[which] == Status.WRONG.rank]
@@ -369,6 +370,8 @@ class Judge:
         near = first_row(self._stencil.near(column, suspects.rows[wrong], still=True))
         seen = contradicts(near.value, near.error, suspects.numeric[wrong], judged.error[wrong])
         seen &= np.abs(suspects.analytic[wrong] - near.value) <= suspects.tolerance[wrong] + near.error
+        if (seen & (near.value == 0)).any():
+            seen &= (near.value != 0) | self._stencil.is_rough(column, suspects.rows[wrong])
         right = wrong[seen]
         suspects.numeric[right], judged.error[right] = near.value[seen], near.error[seen]
         status[right] = Status.RIGHT.rank

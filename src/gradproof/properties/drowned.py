@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from gradproof.core.capabilities import Elsewhere, is_stateless
-from gradproof.core.drowned import drowns, fades, is_buried, look_at, noise_of_order_one
+from gradproof.core.drowned import drowns, fades, is_buried, look_at, noise_of_order_one, stays_still
 from gradproof.core.investigation import Investigation
 from gradproof.core.options import Options
 from gradproof.core.precision import SINGLE
@@ -21,6 +21,24 @@ from gradproof.results.finding import Entry, Finding
 
 # Entries that are looked at, each of another pair.
 _TRIED = 2
+
+
+def still_by_round_off(
+    investigation: Investigation, options: Options, compared: Compare, findings: Sequence[Finding]
+) -> Iterable[Found] | None:
+    """Nothing, if all that is wrong is what the framework's own operations claim of outputs that do not move at all.
+
+    And that by no more than round-off of numbers of order one: of a layer norm of one element, its weight.
+    """
+    if investigation.problem.coarsest_eps > SINGLE or not is_stateless(investigation.problem):
+        return None
+    entries = [entry for each in findings for entry in each.entries]
+    if any(each.status is not Status.WRONG or not each.entries for each in findings):
+        return None
+    if any(entry.numeric != 0 or not _is_small(investigation, entry) for entry in entries):
+        return None
+    still = (stays_still(investigation, each.output.coordinate, each.input.coordinate) for each in entries)
+    return [] if all(still) else None
 
 
 def in_round_off(

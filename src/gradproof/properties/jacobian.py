@@ -28,6 +28,7 @@ from gradproof.properties.allowance import halves_add_up
 from gradproof.properties.by_integral import by_integral, can_integrate
 from gradproof.properties.by_twin import by_twin, has_twin
 from gradproof.properties.in_noise import in_noise
+from gradproof.properties.longer_steps import may_be_small, seen_from_further
 from gradproof.properties.noisy_twin import by_noisy_twin
 from gradproof.properties.numberless import Numberless
 from gradproof.properties.property import Found, Pause
@@ -125,7 +126,13 @@ def _is_unexplained(finding: Finding) -> bool:
 
 
 def _compared(investigation: Investigation, options: Options) -> Iterator[Found]:
-    """The comparison; and once more where its steps were blind to what it calls wrong."""
+    """The comparison; and once more where its steps were blind, to what it calls wrong or to all that is claimed."""
+    if options.certify and may_be_small(investigation, options):
+        return seen_from_further(investigation, options, _seen)
+    return _seen(investigation, options)
+
+
+def _seen(investigation: Investigation, options: Options) -> Iterator[Found]:
     return looked_twice(investigation, options, _asked, AT_WHAT_IS_WRONG)
 
 
