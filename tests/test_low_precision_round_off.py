@@ -326,3 +326,125 @@ def test_another_order_of_a_sum_that_cancels_is_no_other_memory_layout(seed: int
     x = saturated(4, 5, 20.0, seed)
     report = gradproof.check(F.cross_entropy, (x, x.argmax(1)), order=2)
     assert not [finding for finding in report.findings if finding.property == "layout"], str(report)
+
+
+def far_out(off: float, number: int, seed: int) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return (off + torch.randn(number, generator=generator)).requires_grad_()
+
+
+ONE_UNIT_OFF: dict[str, tuple[Function, float]] = {
+    "sigmoid": (torch.sigmoid, 12.0),
+    "sigmoid further out": (torch.sigmoid, 16.0),
+    "expm1": (torch.expm1, -16.0),
+    "one less sigmoid": (lambda x: 1 - torch.sigmoid(x), 16.0),
+    "log of sigmoid": (lambda x: torch.sigmoid(x).log(), 16.0),
+    "square of sigmoid": (lambda x: torch.sigmoid(x) ** 2, 12.0),
+    "softmax": (lambda x: torch.stack([x, 0 * x], 1).softmax(1), 16.0),
+    "loss of ones": (lambda x: F.binary_cross_entropy_with_logits(x, torch.ones_like(x)), 10.0),
+}
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("name", ONE_UNIT_OFF)
+def test_a_kernel_may_be_off_by_one_unit(name: str, seed: int) -> None:
+    """What is left of 1 - y then differs by as much, where y lies close to a number that float32 can hold."""
+    function, off = ONE_UNIT_OFF[name]
+    report = gradproof.check(function, far_out(off, 40, seed))
+    assert report.verdict is not Verdict.FAIL, str(report)
+
+
+FAR_OUT: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "5 % more of one": lambda g: torch.where(g.abs() == g.abs().max(), 1.05 * g, g),
+    "the other sign": lambda g: -g,
+    "half of them lost": lambda g: g * (torch.arange(len(g)) % 2),
+    "a term is missing": lambda g: g + 1e-5,
+}
+
+
+@pytest.mark.parametrize("wrong", FAR_OUT)
+@pytest.mark.parametrize("name", ["sigmoid", "expm1", "loss of ones"])
+def test_a_wrong_derivative_is_found_where_a_kernel_may_be_off(name: str, wrong: str) -> None:
+    function, off = ONE_UNIT_OFF[name]
+    report = gradproof.check(spoiled(function, FAR_OUT[wrong]), far_out(off, 40, 0), modes="reverse")
+    assert report.verdict is Verdict.FAIL, str(report)
+
+
+@pytest.mark.parametrize("wrong", ["the other sign", "half of them lost", "a term is missing"])
+def test_one_that_is_wrong_in_low_precision_alone_is_found_there_too(wrong: str) -> None:
+    report = gradproof.check(spoiled(torch.sigmoid, FAR_OUT[wrong], low_only=True), far_out(12, 40, 0), modes="reverse")
+    assert report.verdict is Verdict.FAIL, str(report)
+
+
+def test_rounding_moves_a_transcendental_result_by_a_unit_and_not_beyond_one() -> None:
+    x = torch.tensor([0.0, 14.0, 18.0, 30.0], dtype=DOUBLE)
+    exact = torch.sigmoid(x)
+    for seed in range(20):
+        with RandomRounding(2.0**-23, seed):
+            y = torch.sigmoid(x)
+        assert y[0] == 0.5  # which it can hold
+        assert float(y.max()) <= 1.0
+        assert 2.0**-26 < float((y - exact).abs()[2]) <= 2.0**-23
+        with RandomRounding(2.0**-7, seed):  # half precision is computed in single
+            assert float(torch.sigmoid(x)[3]) == 1.0
+
+
+def test_rounding_does_not_move_what_every_processor_rounds_alike() -> None:
+    x = torch.tensor([1.0 - 2.0**-40, 4.0 + 2.0**-40], dtype=DOUBLE)
+    for seed in range(20):
+        with RandomRounding(2.0**-23, seed):
+            root, product = x.sqrt(), x * 0.5
+        assert torch.equal(root.round(decimals=9), torch.tensor([1.0, 2.0], dtype=DOUBLE))
+        assert torch.equal(product, torch.tensor([0.5, 2.0], dtype=DOUBLE))
+
+
+UNDERFLOW: dict[str, Function] = {
+    "loss of zeros": lambda x: F.binary_cross_entropy_with_logits(x, torch.zeros_like(x)),
+    "logaddexp": lambda x: torch.logaddexp(x, torch.zeros_like(x)),
+    "silu": F.silu,
+}
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("name", UNDERFLOW)
+def test_what_a_processor_may_take_for_zero_is_nothing(name: str, seed: int) -> None:
+    report = gradproof.check(UNDERFLOW[name], far_out(-100.0, 40, seed))
+    assert report.verdict is not Verdict.FAIL, str(report)
+
+
+@pytest.mark.parametrize("name", UNDERFLOW)
+def test_what_it_may_not_is_something(name: str) -> None:
+    for off, wrong in ((-100.0, lambda g: g + 1e-30), (-70.0, lambda g: 0 * g), (-70.0, lambda g: -g)):
+        function = spoiled(UNDERFLOW[name], wrong, low_only=True)
+        report = gradproof.check(function, far_out(off, 40, 0), modes="reverse")
+        assert report.verdict is Verdict.FAIL, str(report)
+
+
+def curved(x: torch.Tensor) -> torch.Tensor:
+    return F.gelu(x, approximate="tanh")
+
+
+@pytest.mark.parametrize("seed", [0, 2, 3, 6])
+def test_a_kernel_for_whole_vectors_is_no_other_memory_layout(seed: int) -> None:
+    """It leaves -0 of what one for single numbers leaves 1e-6 of: both are round-off of numbers of order one."""
+    report = gradproof.check(curved, far_out(-6.0, 40, seed))
+    assert not [finding for finding in report.findings if finding.property == "layout"], str(report)
+
+
+@pytest.mark.parametrize("seed", [0, 2])
+def test_a_gradient_that_depends_on_the_layout_is_found_there_too(seed: int) -> None:
+    class Careless(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+            ctx.save_for_backward(x)
+            return curved(x)
+
+        @staticmethod
+        def backward(ctx: Any, *cotangents: torch.Tensor) -> torch.Tensor:
+            x = ctx.saved_tensors[0].detach().requires_grad_()
+            with torch.enable_grad():
+                (g,) = torch.autograd.grad(curved(x), x, cotangents)
+            return g if cotangents[0].is_contiguous() else g + 5e-5
+
+    report = gradproof.check(Careless.apply, far_out(-6.0, 40, seed))  # pyright: ignore[reportUnknownMemberType]
+    assert [finding for finding in report.findings if finding.property == "layout"], str(report)
