@@ -10,7 +10,9 @@ import torch
 from torch.nn import functional as F  # noqa: N812
 
 import gradproof
+from gradproof import engine
 from gradproof.backends.torch.derivative.round_off import RandomRounding
+from gradproof.core.capabilities import Batching
 from gradproof.results.report import Report, Verdict
 
 Inputs = tuple[torch.Tensor, ...]
@@ -448,3 +450,36 @@ def test_a_gradient_that_depends_on_the_layout_is_found_there_too(seed: int) -> 
 
     report = gradproof.check(Careless.apply, far_out(-6.0, 40, seed))  # pyright: ignore[reportUnknownMemberType]
     assert [finding for finding in report.findings if finding.property == "layout"], str(report)
+
+
+def dropped(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    return F.layer_norm(x + F.dropout(x @ w, 0.1), (8,))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "draws", "batched"), [(BRAIN, True, False), (HALF, True, False), (BRAIN, False, True)]
+)
+def test_random_numbers_of_half_precision_are_not_drawn_in_batches(
+    dtype: torch.dtype, draws: bool, batched: bool
+) -> None:
+    """vmap draws others, and a witness does not tell them from round-off."""
+    made: list[Batching] = []
+    observed = engine.Investigation
+
+    def noted(problem: Any, *arguments: Any, **named: Any) -> Any:
+        made.append(problem.capabilities[Batching])
+        return observed(problem, *arguments, **named)
+
+    function = dropped if draws else one_kernel(lambda x, w: F.layer_norm(x + x @ w, (8,)))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(engine, "Investigation", noted)
+        inputs = drawn(3, 8, dtype=dtype), drawn(8, 8, dtype=dtype, seed=1)
+        report = gradproof.check(function, inputs, modes="reverse")
+    assert (made[0].evaluate is not None) == batched
+    assert report.verdict is not Verdict.FAIL, str(report)
+
+
+def test_a_wrong_derivative_with_random_numbers_in_half_precision_is_found() -> None:
+    function = spoiled(lambda x: 3 * F.dropout(x, 0.1), lambda g: -g)
+    report = gradproof.check(function, drawn(12, dtype=BRAIN), modes="reverse")
+    assert report.verdict is Verdict.FAIL, str(report)
