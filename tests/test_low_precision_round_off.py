@@ -483,3 +483,31 @@ def test_a_wrong_derivative_with_random_numbers_in_half_precision_is_found() -> 
     function = spoiled(lambda x: 3 * F.dropout(x, 0.1), lambda g: -g)
     report = gradproof.check(function, drawn(12, dtype=BRAIN), modes="reverse")
     assert report.verdict is Verdict.FAIL, str(report)
+
+
+def from_saved_softmax(factor: float, targets: torch.Tensor) -> Function:
+    """The cross entropy, whose gradient is made of the softmax that was saved, times a factor."""
+
+    class Loss(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+            ctx.save_for_backward(x.softmax(1))
+            return F.cross_entropy(x, targets)
+
+        @staticmethod
+        def backward(ctx: Any, *cotangents: torch.Tensor) -> torch.Tensor:
+            (p,) = ctx.saved_tensors
+            return factor * (p - F.one_hot(targets, p.shape[1])) * (cotangents[0] / len(p))
+
+    return Loss.apply  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("margin", [14.0, 17.0])
+def test_a_sum_of_small_terms_and_one_loses_them(margin: float, seed: int) -> None:
+    targets = torch.randint(0, 10, (16,), generator=torch.Generator().manual_seed(seed))
+    x = (drawn(16, 10, seed=seed).detach() + margin * F.one_hot(targets, 10)).requires_grad_()
+    report = gradproof.check(from_saved_softmax(1.0, targets), x, modes="reverse")
+    assert report.verdict is not Verdict.FAIL, str(report)
+    for factor in (-1.0, 1.05, 0.0):
+        assert gradproof.check(from_saved_softmax(factor, targets), x, modes="reverse").verdict is Verdict.FAIL

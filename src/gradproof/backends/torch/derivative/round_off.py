@@ -34,7 +34,7 @@ from gradproof.core.precision import SINGLE, least_spacing
 _DOUBLE = (torch.float64, torch.complex128)
 _FUSED = "backward"
 """In the names of operators that are taken apart."""
-_CANCELLING = ("log_softmax", "logsumexp", "gelu")
+_CANCELLING = ("softmax", "logsumexp", "gelu")
 """And in those of others that are: inside, all but what is left of 1 - 1 is lost where they saturate."""
 _SUM = "aten::sum"
 _PICKING = frozenset(
