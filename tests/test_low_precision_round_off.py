@@ -10,7 +10,9 @@ import torch
 from torch.nn import functional as F  # noqa: N812
 
 import gradproof
+from gradproof import engine
 from gradproof.backends.torch.derivative.round_off import RandomRounding
+from gradproof.core.capabilities import Batching
 from gradproof.results.report import Report, Verdict
 
 Inputs = tuple[torch.Tensor, ...]
@@ -319,3 +321,186 @@ def test_the_entropy_of_saturated_logits_fails_only_where_its_derivative_is_wron
     assert report.verdict is not Verdict.FAIL, str(report)
     report = gradproof.check(plus(entropy, 1e-5), x, modes="reverse")
     assert report.verdict is Verdict.FAIL, str(report)
+
+
+def far_out(off: float, number: int, seed: int) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return (off + torch.randn(number, generator=generator)).requires_grad_()
+
+
+ONE_UNIT_OFF: dict[str, tuple[Function, float]] = {
+    "sigmoid": (torch.sigmoid, 12.0),
+    "sigmoid further out": (torch.sigmoid, 16.0),
+    "expm1": (torch.expm1, -16.0),
+    "one less sigmoid": (lambda x: 1 - torch.sigmoid(x), 16.0),
+    "log of sigmoid": (lambda x: torch.sigmoid(x).log(), 16.0),
+    "square of sigmoid": (lambda x: torch.sigmoid(x) ** 2, 12.0),
+    "softmax": (lambda x: torch.stack([x, 0 * x], 1).softmax(1), 16.0),
+    "loss of ones": (lambda x: F.binary_cross_entropy_with_logits(x, torch.ones_like(x)), 10.0),
+}
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("name", ONE_UNIT_OFF)
+def test_a_kernel_may_be_off_by_one_unit(name: str, seed: int) -> None:
+    """What is left of 1 - y then differs by as much, where y lies close to a number that float32 can hold."""
+    function, off = ONE_UNIT_OFF[name]
+    report = gradproof.check(function, far_out(off, 40, seed))
+    assert report.verdict is not Verdict.FAIL, str(report)
+
+
+FAR_OUT: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "5 % more of one": lambda g: torch.where(g.abs() == g.abs().max(), 1.05 * g, g),
+    "the other sign": lambda g: -g,
+    "half of them lost": lambda g: g * (torch.arange(len(g)) % 2),
+    "a term is missing": lambda g: g + 1e-5,
+}
+
+
+@pytest.mark.parametrize("wrong", FAR_OUT)
+@pytest.mark.parametrize("name", ["sigmoid", "expm1", "loss of ones"])
+def test_a_wrong_derivative_is_found_where_a_kernel_may_be_off(name: str, wrong: str) -> None:
+    function, off = ONE_UNIT_OFF[name]
+    report = gradproof.check(spoiled(function, FAR_OUT[wrong]), far_out(off, 40, 0), modes="reverse")
+    assert report.verdict is Verdict.FAIL, str(report)
+
+
+@pytest.mark.parametrize("wrong", ["the other sign", "half of them lost", "a term is missing"])
+def test_one_that_is_wrong_in_low_precision_alone_is_found_there_too(wrong: str) -> None:
+    report = gradproof.check(spoiled(torch.sigmoid, FAR_OUT[wrong], low_only=True), far_out(12, 40, 0), modes="reverse")
+    assert report.verdict is Verdict.FAIL, str(report)
+
+
+def test_rounding_moves_a_transcendental_result_by_a_unit_and_not_beyond_one() -> None:
+    x = torch.tensor([0.0, 14.0, 18.0, 30.0], dtype=DOUBLE)
+    exact = torch.sigmoid(x)
+    for seed in range(20):
+        with RandomRounding(2.0**-23, seed):
+            y = torch.sigmoid(x)
+        assert y[0] == 0.5  # which it can hold
+        assert float(y.max()) <= 1.0
+        assert 2.0**-26 < float((y - exact).abs()[2]) <= 2.0**-23
+        with RandomRounding(2.0**-7, seed):  # half precision is computed in single
+            assert float(torch.sigmoid(x)[3]) == 1.0
+
+
+def test_rounding_does_not_move_what_every_processor_rounds_alike() -> None:
+    x = torch.tensor([1.0 - 2.0**-40, 4.0 + 2.0**-40], dtype=DOUBLE)
+    for seed in range(20):
+        with RandomRounding(2.0**-23, seed):
+            root, product = x.sqrt(), x * 0.5
+        assert torch.equal(root.round(decimals=9), torch.tensor([1.0, 2.0], dtype=DOUBLE))
+        assert torch.equal(product, torch.tensor([0.5, 2.0], dtype=DOUBLE))
+
+
+UNDERFLOW: dict[str, Function] = {
+    "loss of zeros": lambda x: F.binary_cross_entropy_with_logits(x, torch.zeros_like(x)),
+    "logaddexp": lambda x: torch.logaddexp(x, torch.zeros_like(x)),
+    "silu": F.silu,
+}
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("name", UNDERFLOW)
+def test_what_a_processor_may_take_for_zero_is_nothing(name: str, seed: int) -> None:
+    report = gradproof.check(UNDERFLOW[name], far_out(-100.0, 40, seed))
+    assert report.verdict is not Verdict.FAIL, str(report)
+
+
+@pytest.mark.parametrize("name", UNDERFLOW)
+def test_what_it_may_not_is_something(name: str) -> None:
+    for off, wrong in ((-100.0, lambda g: g + 1e-30), (-70.0, lambda g: 0 * g), (-70.0, lambda g: -g)):
+        function = spoiled(UNDERFLOW[name], wrong, low_only=True)
+        report = gradproof.check(function, far_out(off, 40, 0), modes="reverse")
+        assert report.verdict is Verdict.FAIL, str(report)
+
+
+def curved(x: torch.Tensor) -> torch.Tensor:
+    return F.gelu(x, approximate="tanh")
+
+
+@pytest.mark.parametrize("seed", [0, 2, 3, 6])
+def test_a_kernel_for_whole_vectors_is_no_other_memory_layout(seed: int) -> None:
+    """It leaves -0 of what one for single numbers leaves 1e-6 of: both are round-off of numbers of order one."""
+    report = gradproof.check(curved, far_out(-6.0, 40, seed))
+    assert not [finding for finding in report.findings if finding.property == "layout"], str(report)
+
+
+@pytest.mark.parametrize("seed", [0, 2])
+def test_a_gradient_that_depends_on_the_layout_is_found_there_too(seed: int) -> None:
+    class Careless(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+            ctx.save_for_backward(x)
+            return curved(x)
+
+        @staticmethod
+        def backward(ctx: Any, *cotangents: torch.Tensor) -> torch.Tensor:
+            x = ctx.saved_tensors[0].detach().requires_grad_()
+            with torch.enable_grad():
+                (g,) = torch.autograd.grad(curved(x), x, cotangents)
+            return g if cotangents[0].is_contiguous() else g + 5e-5
+
+    report = gradproof.check(Careless.apply, far_out(-6.0, 40, seed))  # pyright: ignore[reportUnknownMemberType]
+    assert [finding for finding in report.findings if finding.property == "layout"], str(report)
+
+
+def dropped(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    return F.layer_norm(x + F.dropout(x @ w, 0.1), (8,))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "draws", "batched"), [(BRAIN, True, False), (HALF, True, False), (BRAIN, False, True)]
+)
+def test_random_numbers_of_half_precision_are_not_drawn_in_batches(
+    dtype: torch.dtype, draws: bool, batched: bool
+) -> None:
+    """vmap draws others, and a witness does not tell them from round-off."""
+    made: list[Batching] = []
+    observed = engine.Investigation
+
+    def noted(problem: Any, *arguments: Any, **named: Any) -> Any:
+        made.append(problem.capabilities[Batching])
+        return observed(problem, *arguments, **named)
+
+    function = dropped if draws else one_kernel(lambda x, w: F.layer_norm(x + x @ w, (8,)))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(engine, "Investigation", noted)
+        inputs = drawn(3, 8, dtype=dtype), drawn(8, 8, dtype=dtype, seed=1)
+        report = gradproof.check(function, inputs, modes="reverse")
+    assert (made[0].evaluate is not None) == batched
+    assert report.verdict is not Verdict.FAIL, str(report)
+
+
+def test_a_wrong_derivative_with_random_numbers_in_half_precision_is_found() -> None:
+    function = spoiled(lambda x: 3 * F.dropout(x, 0.1), lambda g: -g)
+    report = gradproof.check(function, drawn(12, dtype=BRAIN), modes="reverse")
+    assert report.verdict is Verdict.FAIL, str(report)
+
+
+def from_saved_softmax(factor: float, targets: torch.Tensor) -> Function:
+    """The cross entropy, whose gradient is made of the softmax that was saved, times a factor."""
+
+    class Loss(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+            ctx.save_for_backward(x.softmax(1))
+            return F.cross_entropy(x, targets)
+
+        @staticmethod
+        def backward(ctx: Any, *cotangents: torch.Tensor) -> torch.Tensor:
+            (p,) = ctx.saved_tensors
+            return factor * (p - F.one_hot(targets, p.shape[1])) * (cotangents[0] / len(p))
+
+    return Loss.apply  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("margin", [14.0, 17.0])
+def test_a_sum_of_small_terms_and_one_loses_them(margin: float, seed: int) -> None:
+    targets = torch.randint(0, 10, (16,), generator=torch.Generator().manual_seed(seed))
+    x = (drawn(16, 10, seed=seed).detach() + margin * F.one_hot(targets, 10)).requires_grad_()
+    report = gradproof.check(from_saved_softmax(1.0, targets), x, modes="reverse")
+    assert report.verdict is not Verdict.FAIL, str(report)
+    for factor in (-1.0, 1.05, 0.0):
+        assert gradproof.check(from_saved_softmax(factor, targets), x, modes="reverse").verdict is Verdict.FAIL

@@ -290,10 +290,15 @@ class Elsewhere(NamedTuple):
     jvp: Callable[[Vector, Vector], Vector]
 
 
+TURNS = 3
+"""Runs that round take turns, by their seeds: the first two of so many are of different kinds, the others of either."""
+
+
 class RoundOff(NamedTuple):
     """A twin with every step rounded to a lower precision, at random: what round-off alone may do to its answers.
 
-    Each is asked for a point, for a probe if it is a derivative, for the spacing of the lower precision and for a seed.
+    Each is asked for a point, for a probe if it is a derivative, for the spacing of the lower precision and for a seed:
+    see `TURNS`.
     """
 
     evaluate: Callable[[Vector, float, int], Vector]

@@ -15,7 +15,7 @@ import numpy as np
 from gradproof.core.agreement import smallest_of
 from gradproof.core.norm import norm, parts, products
 from gradproof.core.options import Options
-from gradproof.core.precision import default_rtol
+from gradproof.core.precision import default_rtol, least_spacing
 from gradproof.core.space import Block, Space, rms
 from gradproof.core.types import Flags, Vector
 
@@ -39,6 +39,17 @@ def parts_of(block: Block) -> Iterator[slice]:
         yield slice(block.start + first, block.start + last)
 
 
+def _least(eps: float, question: Vector) -> float:
+    """What is nothing, in the range of a format: what lies between its evenly spaced numbers.
+
+    Of a wider range it is what a processor may take for zero altogether, times the largest weight of the question.
+    """
+    if abs(math.log2(eps / NARROW)) < 1:
+        return _EVENLY
+    weight = float(np.abs(question).max(initial=1.0))
+    return least_spacing(eps) / eps * (weight if weight < math.inf else 1.0)
+
+
 @dataclass(frozen=True, slots=True)
 class Allowance:
     """What an answer in low precision may be off by: relative to its elements, to a common factor, and in any case."""
@@ -51,8 +62,7 @@ class Allowance:
     def of(eps: float, options: Options, question: Vector) -> Allowance:
         rtol = float(default_rtol(np.array([eps]))[0]) if options.rtol is None else options.rtol
         absolute = options.nondet_tol + (options.atol * norm(question) if options.atol else 0.0)
-        if abs(math.log2(eps / NARROW)) < 1:
-            absolute += ELEMENT * _EVENLY
+        absolute += ELEMENT * _least(eps, question)
         return Allowance(max(ELEMENT * eps, rtol), max(FACTOR * eps, rtol), absolute)
 
 
@@ -126,12 +136,10 @@ class Comparison:
         allowed = np.abs(self.wide[piece.where])
         if not math.isfinite(piece.rms + float(np.add.reduce(allowed))):
             allowed[~np.isfinite(allowed)] = 0.0
-        allowed += piece.rms
+        allowed += piece.rms + self.allowance.absolute / self.allowance.element
         allowed *= self.allowance.element
         if len(self.spread):
             allowed += self.beyond * self.spread[piece.where]
-        if self.allowance.absolute:
-            allowed += self.allowance.absolute
         return allowed
 
     def factor(self, block: Block, without: Flags | None = None) -> float:

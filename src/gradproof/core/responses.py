@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from gradproof.core.capabilities import Elsewhere, RoundOff
+from gradproof.core.capabilities import TURNS, Elsewhere, RoundOff
 from gradproof.core.compared import BEYOND, BEYOND_UNROUNDED
 from gradproof.core.investigation import Investigation
 from gradproof.core.neighbours import Neighbours
@@ -81,7 +81,7 @@ class Responses:
         for number, point in enumerate(self._neighbours.points(_RUNS)):
             self._low.cost.evaluate()
             try:
-                moved = self._round_off.evaluate(point, self._eps, self._low.seed + number)
+                moved = self._round_off.evaluate(point, self._eps, self._seed_of(number))
             except Exception:  # which it refuses
                 return spread
             with np.errstate(invalid="ignore"):
@@ -116,6 +116,10 @@ class Responses:
         problem = self._wide.problem
         return Neighbours(problem.inputs, problem.point, self._eps, self._low.seed + 17)
 
+    def _seed_of(self, number: int) -> int:
+        """That of a run, so that it is of the same kind for every investigation."""
+        return TURNS * self._low.seed + number
+
     def _answer(self, point: Vector, question: Vector, number: int) -> Vector:
         """The answer of the wide side at another point, rounded where it can be; no number where it refuses that."""
         assert self._elsewhere is not None, "the derivative is known at one point only"
@@ -127,7 +131,7 @@ class Responses:
         try:
             if self._round_off is not None:
                 ask = self._round_off.vjp if self._reverse else self._round_off.jvp
-                return ask(point, question, self._eps, self._low.seed + number)
+                return ask(point, question, self._eps, self._seed_of(number))
             return (self._elsewhere.vjp if self._reverse else self._elsewhere.jvp)(point, question)
         except Exception:
             return np.full(self._answered.size, np.nan)

@@ -23,8 +23,9 @@ from gradproof.core.wide import rounded, widened
 
 # Neighbours that are asked how far an answer may be off: of half as many, a few of a hundred elements show too little.
 _NEIGHBOURS = 12
-# So many tell first whether round-off is of that order at all; more of them show at most so many times as much.
-_AT_FIRST, _MORE = 1, 16.0
+# So many tell first whether round-off is of that order at all, one of each kind of runs: an operator in one piece loses
+# other digits than its steps do. More of them show at most so many times as much.
+_AT_FIRST, _MORE = 2, 16.0
 # The spacing that steps in double precision are rounded to: finer ones would stay as they are. Of one that is so many
 # times as wide, round-off makes about as many times as much, and in any case more than this part of that.
 _COARSER, _WIDER, _LINEAR = 4.0, 2.0**8, 2.0**-4

@@ -45,7 +45,7 @@ from gradproof.core.capabilities import (
     Twinned,
     Walk,
 )
-from gradproof.core.precision import DOUBLE
+from gradproof.core.precision import DOUBLE, HALF_OR_LESS
 from gradproof.core.problem import Problem
 from gradproof.core.types import Matrix
 
@@ -145,6 +145,8 @@ def _assemble(
     evaluation = wide or Evaluation(call, point, outputs)
     forward = Forward(call, point, outputs)
     in_double = point.space.coarsest_eps <= DOUBLE
+    # whether a witness would not tell other random numbers, which vmap may draw, from round-off
+    blurred = call.draws and wide is None and outputs.space.coarsest_eps > HALF_OR_LESS
     capabilities: dict[type, Any] = {
         Omission: Omission(reverse.without, forward.without),
         MemoryLayouts: MemoryLayouts(possible(outputs.tensors), reverse.arranged, reverse.without),
@@ -152,7 +154,7 @@ def _assemble(
         Anew: Anew(reverse.graph.is_anew),
         FirstNonFinite: FirstNonFinite(reverse.first_not_finite),
         Inspection: Inspection(reverse.inspect, forward.inspect),
-        Batching: _batching(point, outputs, evaluation, reverse, forward, least_products),
+        Batching: _batching(point, outputs, None if blurred else evaluation, reverse, forward, least_products),
         **further,
     }
     if outputs.connected and not point.stand_ins and not point.moves_together:
@@ -249,11 +251,17 @@ def _twinned(
 
 
 def _batching(
-    point: Point, outputs: Outputs, evaluation: Evaluation, reverse: Reverse, forward: Forward, least_products: int
+    point: Point,
+    outputs: Outputs,
+    evaluation: Evaluation | None,
+    reverse: Reverse,
+    forward: Forward,
+    least_products: int,
 ) -> Batching:
+    """`evaluation`: None, where it must not be batched."""
     if not (point.batches and outputs.batches):
         return Batching(None, _refuse, _refuse, sys.maxsize, sys.maxsize)
-    evaluate = None if point.moves_together or point.stand_ins else evaluation.batched
+    evaluate = None if evaluation is None or point.moves_together or point.stand_ins else evaluation.batched
     return Batching(evaluate, reverse.batched, forward.batched, LEAST_EVALUATIONS, least_products)
 
 
