@@ -9,6 +9,7 @@ from collections.abc import Callable
 import pytest
 import torch
 from functions import numbers
+from torch.utils.checkpoint import checkpoint
 
 from gradproof import Verdict, check
 from gradproof.backends.torch.derivative.hooks import UsersCode
@@ -92,14 +93,21 @@ def test_the_tracer_of_others_is_put_back_also_where_a_hook_raises() -> None:
     assert "no gradient today" in str(report)
 
 
-def test_only_code_of_users_is_noted() -> None:
-    def mine() -> None: ...
-
+def pulled(function: Callable[[torch.Tensor], torch.Tensor]) -> bool:
+    """Whether the user's code is noted as the engine goes through the graph of a function."""
+    output = function(numbers(3)).sum()
     with UsersCode() as called:
         torch.broadcast_shapes((2,), (1,))
         with warnings.catch_warnings():
-            pass
-    assert not called.seen
+            output.backward()
+    return called.seen
+
+
+def test_only_code_of_users_that_the_engine_calls_is_noted() -> None:
+    assert not pulled(torch.sin)
+    assert pulled(hooked(torch.clone))
+    assert pulled(hooked_before(torch.clone))
+    assert pulled(lambda x: checkpoint(torch.sin, x, use_reentrant=False))
     with UsersCode() as called:
-        mine()
-    assert called.seen
+        numbers(2)
+    assert not called.seen

@@ -8,20 +8,30 @@ import sysconfig
 from types import FrameType
 
 import torch
+import torch.utils.checkpoint
 
-# Where code lies that is not the user's: ours, PyTorch's, and Python's, which may have packages of others inside.
+from gradproof.backends.torch import private
+
+# Where the engine is called from. What Python code is called from there directly, the engine calls.
+_ENGINES = (private.__file__, torch.autograd.graph.__file__)
+# Where code lies that is not the user's: ours, PyTorch's, and Python's, which may have packages of others inside. But
+# PyTorch's checkpoints call the user's function.
 _OWN = (__file__.rpartition("backends")[0], os.path.join(os.path.dirname(torch.__file__), ""), "<frozen ")
 _PYTHON, _PACKAGES = os.path.join(sysconfig.get_path("stdlib"), ""), ("site-packages", "dist-packages")
+_CHECKPOINTS = torch.utils.checkpoint.__file__
 
 
 class UsersCode:
-    """Notes whether any function of the user's is called in this thread, as long as it is entered.
+    """Notes whether the engine calls any function of the user's in this thread, as long as it is entered.
 
     Another tracer, of a debugger or of coverage, rests meanwhile. Of what PyTorch calls from threads of its own, as for
     a GPU, nothing is seen; nor of functions that were not written in Python.
 
+    >>> x = torch.ones(2, requires_grad=True)
+    >>> y = x.sin()
+    >>> _ = y.register_hook(lambda gradient: 2 * gradient)
     >>> with UsersCode() as called:
-    ...     _ = (lambda: 1)()
+    ...     y.sum().backward()
     >>> called.seen
     True
     """
@@ -38,10 +48,12 @@ class UsersCode:
         sys.settrace(self._before)
 
     def _note(self, frame: FrameType, event: str, argument: object) -> None:
-        self.seen = self.seen or _is_users(frame.f_code.co_filename)
+        caller = frame.f_back
+        if caller is not None and caller.f_code.co_filename in _ENGINES:
+            self.seen = self.seen or _is_users(frame.f_code.co_filename)
 
 
 def _is_users(path: str) -> bool:
-    if path.startswith(_PYTHON):
-        return any(name in path for name in _PACKAGES) and not path.startswith(_OWN)
-    return not path.startswith(_OWN)
+    if path.startswith(_PYTHON) and not any(name in path for name in _PACKAGES):
+        return False
+    return path == _CHECKPOINTS or not path.startswith(_OWN)
