@@ -263,3 +263,14 @@ def test_round_off_that_the_framework_claims_of_what_does_not_move_is_not_wrong(
         assert report.verdict is Verdict.PASS, str(report)
         wrong = custom(lambda w: 0 * w, lambda _, g: 1e-14 * g)  # written by hand, it must say why
         assert check(wrong, w).verdict is Verdict.FAIL
+
+
+@pytest.mark.parametrize("planted", [1.2e-27, 1e-20])
+def test_a_tiny_claim_of_an_element_that_stays_still_beside_others_that_move_fails(planted: float) -> None:
+    """Surrogates are made of the framework's own operations, and what an output of 1e-20 moves by is seen."""
+    x = torch.randn(40, dtype=torch.float64, generator=torch.Generator().manual_seed(0)).requires_grad_()
+    weights = torch.zeros(40, 40, dtype=torch.float64)
+    weights[15, 12] = planted
+    report = check(lambda x: 1e-20 * x.sin() + weights @ (x - x.detach()), x, modes="reverse")
+    assert report.verdict is Verdict.FAIL, str(report)
+    assert (report.findings[0].output_element, report.findings[0].input_element) == ((15,), (12,))

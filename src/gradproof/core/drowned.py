@@ -89,9 +89,18 @@ def drowns(investigation: Investigation, row: int, column: int, here: Look) -> b
     return moves and not here.is_seen
 
 
-def stays_still(investigation: Investigation, row: int, column: int) -> bool:
-    """Whether an output moves by nothing along a coordinate, neither at the point nor nearer to zero."""
-    return not any(look_at(investigation, row, column, size).moves for size in (1.0, *NEARER))
+def stays_still(investigation: Investigation, output: slice, input_: slice) -> bool:
+    """Whether no element of an output moves as all of an input does, neither at the point nor nearer to zero."""
+    direction = np.zeros(investigation.problem.inputs.size)
+    direction[input_] = (investigation.draw(len(direction)) * investigation.scale)[input_]
+    return all(_stays_along(investigation, output, size, direction) for size in (1.0, *NEARER))
+
+
+def _stays_along(investigation: Investigation, output: slice, size: float, direction: Vector) -> bool:
+    point = size * investigation.problem.point
+    steps = [side * 2.0**-rung * size for rung in _RUNGS for side in (1.0, -1.0)]
+    values = [_values(investigation, point + step * direction)[output] for step in steps]
+    return all(np.array_equal(value, values[0]) for value in values)
 
 
 def fades(investigation: Investigation, row: int, column: int, part: float) -> bool:
@@ -146,9 +155,13 @@ def _quotient(investigation: Investigation, size: float, row: int, column: int, 
 
 
 def _value(investigation: Investigation, point: Vector, row: int) -> float:
+    return float(_values(investigation, point)[row])
+
+
+def _values(investigation: Investigation, point: Vector) -> Vector:
     try:
-        return float(investigation.evaluate(point)[row])
+        return investigation.evaluate(point)
     except OutputChangedError:
         raise
     except Exception:  # outside of its domain
-        return math.nan
+        return np.full(investigation.problem.outputs.size, math.nan)

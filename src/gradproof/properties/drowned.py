@@ -28,7 +28,8 @@ def still_by_round_off(
 ) -> Iterable[Found] | None:
     """Nothing, if all that is wrong is what the framework's own operations claim of outputs that do not move at all.
 
-    And that by no more than round-off of numbers of order one: of a layer norm of one element, its weight.
+    And that by no more than round-off of numbers of order one: of a layer norm of one element, its weight. Of an output
+    that moves with other elements of the input, that is not so: there what it moves by is seen.
     """
     if investigation.problem.coarsest_eps > SINGLE or not is_stateless(investigation.problem):
         return None
@@ -37,7 +38,8 @@ def still_by_round_off(
         return None
     if any(entry.numeric != 0 or not _is_small(investigation, entry) for entry in entries):
         return None
-    still = (stays_still(investigation, each.output.coordinate, each.input.coordinate) for each in entries)
+    pairs = {(each.output.block.start, each.input.block.start): each for each in entries}.values()
+    still = (stays_still(investigation, each.output.block.slice, each.input.block.slice) for each in pairs)
     return [] if all(still) else None
 
 
