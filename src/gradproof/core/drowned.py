@@ -130,7 +130,7 @@ def hidden_behind_order_one(survey: Survey) -> list[float]:
     Zero where all move. Nothing tells an output that is constant from one inside of which a 1 swallows the input.
     """
     stencil, blocks = survey.stencil, survey.stencil.problem.inputs.blocks
-    if stencil.fixed or bool(survey.value.all()):
+    if stencil.fixed or bool(survey.about.all()):
         return [0.0] * len(blocks)
     longest = np.exp2([-rungs(float(stencil.eps[block.start]))[0] if block.size else 0.0 for block in blocks])
     point, scale = stencil.problem.point, stencil.scale
