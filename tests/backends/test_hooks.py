@@ -111,3 +111,17 @@ def test_only_code_of_users_that_the_engine_calls_is_noted() -> None:
     with UsersCode() as called:
         numbers(2)
     assert not called.seen
+
+
+def test_what_stands_in_for_the_engine_is_no_hook(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = torch.autograd.Variable._execution_engine
+
+    class Counting:
+        def run_backward(self, *arguments: object, **keywords: object) -> object:
+            return engine.run_backward(*arguments, **keywords)
+
+    monkeypatch.setattr(torch.autograd.Variable, "_execution_engine", Counting())
+    output = numbers(3).sin().sum()
+    with UsersCode() as called:
+        output.backward()
+    assert not called.seen

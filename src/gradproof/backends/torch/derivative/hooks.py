@@ -14,6 +14,8 @@ from gradproof.backends.torch import private
 
 # Where the engine is called from. What Python code is called from there directly, the engine calls.
 _ENGINES = (private.__file__, torch.autograd.graph.__file__)
+# The engine itself, where something stands in for it that counts what is asked.
+_ENGINE = "run_backward"
 # Where code lies that is not the user's: ours, PyTorch's, and Python's, which may have packages of others inside. But
 # PyTorch's checkpoints call the user's function.
 _OWN = (__file__.rpartition("backends")[0], os.path.join(os.path.dirname(torch.__file__), ""), "<frozen ")
@@ -49,7 +51,9 @@ class UsersCode:
 
     def _note(self, frame: FrameType, event: str, argument: object) -> None:
         caller = frame.f_back
-        if caller is not None and caller.f_code.co_filename in _ENGINES:
+        if caller is None or frame.f_code.co_name == _ENGINE:
+            return
+        if caller.f_code.co_filename in _ENGINES:
             self.seen = self.seen or _is_users(frame.f_code.co_filename)
 
 
