@@ -17,6 +17,18 @@ import torch
 
 from gradproof.backends.calls import Call
 from gradproof.backends.torch.calls import flatten_outputs
+from gradproof.backends.torch.derivative.alike import (
+    BENT,
+    count,
+    goes_in_steps,
+    is_still,
+    largest,
+    longer,
+    pairs,
+    real,
+    same_change,
+    same_function,
+)
 from gradproof.backends.torch.derivative.drawn import Drawn
 from gradproof.backends.torch.derivative.round_off import RandomRounding
 from gradproof.backends.torch.derivative.twin import NOT_TRIED, Tried, Twin
@@ -24,10 +36,8 @@ from gradproof.backends.torch.derivative.widening import Widening, wide
 from gradproof.backends.torch.tensors.coordinates import resolution
 from gradproof.backends.torch.tensors.point import Point
 from gradproof.backends.twins import (
-    OF_THE_LARGEST,
     REACH,
     REACH_IN_EPS,
-    SAME_CHANGE,
     SAME_CHANGE_SHARE,
     SAME_VALUE,
 )
@@ -42,9 +52,8 @@ _DOUBLE = (torch.float64, torch.complex128)
 _CURVED = 4.0
 # The largest number that is drawn.
 _LONGEST = 1.5
-# A step that no lower precision sees, and one that single precision sees. Slopes along the two differ by less than this
-# part of the largest, unless the function goes in steps, or jumps at the point: then they do by far more.
-_TINY, _NEAR, _BENT, _JUMPS = 2.0**-30, 2.0**-16, 2.0**-6, 2.0**12
+# A step that no lower precision sees, and one that single precision sees.
+_TINY, _NEAR = 2.0**-30, 2.0**-16
 # Longer ones that still are tiny, in units of the first; and one of several spacings of single precision.
 _TINY_TIMES, _MIDDLE = (4.0, 16.0), 2.0**-20
 # Runs of the twin that round, and how far the call may be from what they show.
@@ -129,9 +138,9 @@ class _Trial:
         """Whether the outputs of a twin are those of the call in double precision."""
         if not self._have_forms():
             return False
-        twin, pairs = self._twin, list(zip(self._fine, self._at.outputs, strict=True))
-        twin.is_sharper |= not all(_same_function(other, output, DOUBLE) for other, output in pairs)
-        if all(_same_function(other, output, max(resolution(output.dtype), twin.inside)) for other, output in pairs):
+        twin, both = self._twin, list(zip(self._fine, self._at.outputs, strict=True))
+        twin.is_sharper |= not all(same_function(other, output, DOUBLE) for other, output in both)
+        if all(same_function(other, output, max(resolution(output.dtype), twin.inside)) for other, output in both):
             return True
         return self._is_round_off(self._fine, self._outputs_here, self._at.coordinates)
 
@@ -167,10 +176,10 @@ class _Trial:
 
         Inside one operator, as in a loss of 1e-5, numbers of order one may be rounded, and no run of the twin shows it.
         """
-        seen, of_one = _largest(spreads), _OF_ONE * self._twin.inside
-        if seen > max(_BLURRED, 2.0 * self._clear) * _largest(self._fine):
+        seen, of_one = largest(spreads), _OF_ONE * self._twin.inside
+        if seen > max(_BLURRED, 2.0 * self._clear) * largest(self._fine):
             return seen if self._is_within(self._fine, self._outputs_here, spreads) else 0.0
-        apart = _largest([fine - here for fine, here in zip(self._fine, self._outputs_here, strict=True)])
+        apart = largest([fine - here for fine, here in zip(self._fine, self._outputs_here, strict=True)])
         return of_one if apart <= of_one else 0.0
 
     def _further_away(self, here: _Base, blur: float) -> Iterator[_Base]:
@@ -186,8 +195,8 @@ class _Trial:
                 fine = [outputs[i].detach() for i in self._chosen]
                 if not all(bool(torch.isfinite(each).all()) for each in fine):
                     break
-                size = self._clear * _largest(fine)
-                if 2.0 * size >= blur and size >= _largest(self._spreads(fine, there)):
+                size = self._clear * largest(fine)
+                if 2.0 * size >= blur and size >= largest(self._spreads(fine, there)):
                     yield _Base(there, outputs, self._called(there))
                     break
 
@@ -207,7 +216,7 @@ class _Trial:
         Both are the twin's and those of the call, for a point. What round-off does is no more than a part of the
         largest of all numbers: else they tell nothing.
         """
-        most, spreads = _TELLING * _largest(fine), self._spreads(fine, at)
+        most, spreads = _TELLING * largest(fine), self._spreads(fine, at)
         if at is self._point.coordinates:
             self._spreads_here = spreads
         return self._is_within(fine, coarse, [spread.clamp(max=most) for spread in spreads])
@@ -239,36 +248,36 @@ class _Trial:
         """
         point, reach = self._point, max(REACH, REACH_IN_EPS * self._twin.inside)
         slight = self._changes(self._run(self._at.coordinates + _TINY * self._direction))
-        if _is_still(slight) and self._is_stored_low():
+        if is_still(slight) and self._is_stored_low():
             return False
         moved = self._at.coordinates + reach * self._direction
         point.space.round_in_place(moved)
         coarse = self._moved(moved)
-        if _is_still(slight) and not _is_still(coarse):
+        if is_still(slight) and not is_still(coarse):
             return False  # it is rounded where no operator is seen; a flat function stands still over both
-        sized = _longer(slight, reach / _TINY)
+        sized = longer(slight, reach / _TINY)
         if point.space.coarsest_eps > DOUBLE and self._are_alike(sized, coarse, 0.0, min(_CURVED * reach, 0.5)):
             return True
         near = self._changes(self._run(self._at.coordinates + _NEAR * self._direction))
         telling = self._telling()
         slight, near = [[changes[k] for k in telling] for changes in (slight, near)]
-        if _goes_in_steps(_longer(slight, _NEAR / _TINY), near) and not self._is_straight_at_first(slight, near):
+        if goes_in_steps(longer(slight, _NEAR / _TINY), near) and not self._is_straight_at_first(slight, near):
             return False
         there = self._run(moved)
         self._twin.is_sharper |= not all(
-            _same_function(there[i], change + self._outputs_here[k], DOUBLE)
+            same_function(there[i], change + self._outputs_here[k], DOUBLE)
             for k, (i, change) in enumerate(zip(self._chosen, coarse, strict=True))
         )
         if self._are_alike(self._changes(there), coarse, SAME_CHANGE_SHARE):
             return True
         fine = [there[i].detach() for i in self._chosen]
-        pairs = zip(coarse, self._outputs_here, strict=True)
-        return self._is_round_off(fine, [change + here for change, here in pairs], moved)
+        both = zip(coarse, self._outputs_here, strict=True)
+        return self._is_round_off(fine, [change + here for change, here in both], moved)
 
     def _telling(self) -> list[int]:
         """The outputs that are more than round-off of others."""
         here = self._fine
-        floor = DERIVATIVE_ROUND_OFF * DOUBLE * _largest(here)
+        floor = DERIVATIVE_ROUND_OFF * DOUBLE * largest(here)
         return [k for k, output in enumerate(here) if not bool((output.abs() <= floor).all())]
 
     def _is_straight_at_first(self, slight: Sequence[torch.Tensor], near: Sequence[torch.Tensor]) -> bool:
@@ -277,20 +286,20 @@ class _Trial:
         So does sin(1e4 x), or a sorted list with numbers nearby. What goes in steps stands still or jumps.
         """
         bent = [
-            _BENT * change.abs().max() < (_NEAR / _TINY * tiny - change).abs() for tiny, change in _pairs(slight, near)
+            BENT * change.abs().max() < (_NEAR / _TINY * tiny - change).abs() for tiny, change in pairs(slight, near)
         ]
         differing = sum(int(flags.sum()) for flags in bent)
-        straight = [(tiny != 0) & flags for tiny, flags in _pairs(slight, self._stays_straight(slight, near))]
-        if 2 * _count(bent, straight) < differing:
+        straight = [(tiny != 0) & flags for tiny, flags in pairs(slight, self._stays_straight(slight, near))]
+        if 2 * count(bent, straight) < differing:
             return False
         for times in _TINY_TIMES:
             moved = self._changes(self._run(self._at.coordinates + times * _TINY * self._direction))
             there = [moved[k] for k in self._telling()]
             straight = [
-                flags & ((times * tiny - change).abs() <= _BENT * (times * tiny).abs())
-                for flags, (tiny, change) in zip(straight, _pairs(slight, there), strict=True)
+                flags & ((times * tiny - change).abs() <= BENT * (times * tiny).abs())
+                for flags, (tiny, change) in zip(straight, pairs(slight, there), strict=True)
             ]
-        return 2 * _count(bent, straight) >= differing
+        return 2 * count(bent, straight) >= differing
 
     def _stays_straight(self, slight: Sequence[torch.Tensor], near: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         """Where a step of several spacings of single precision still goes on as tiny ones do, not as longer ones do.
@@ -301,12 +310,12 @@ class _Trial:
         there = [moved[k] for k in self._telling()]
         return [
             (_MIDDLE / _TINY * tiny - change).abs() <= (_MIDDLE / _NEAR * far - change).abs()
-            for (tiny, far), change in zip(_pairs(slight, near), there, strict=True)
+            for (tiny, far), change in zip(pairs(slight, near), there, strict=True)
         ]
 
     def _is_stored_low(self) -> bool:
         """Whether all outputs are numbers of a lower precision; integers, which a flat function may give, are none."""
-        here = [_real(each) for each in self._fine]
+        here = [real(each) for each in self._fine]
         broken = [each[each != each.round()] for each in here]
         return any(map(torch.numel, broken)) and all(bool((each.float() == each).all()) for each in broken)
 
@@ -342,7 +351,7 @@ class _Trial:
     ) -> bool:
         """To within a share of each change, and what slopes differ by where they are `curved`, of the largest."""
         return all(
-            _same_change(a, b, o, max(resolution(o.dtype), self._twin.inside), share, curved)
+            same_change(a, b, o, max(resolution(o.dtype), self._twin.inside), share, curved)
             for a, b, o in zip(fine, coarse, self._at.outputs, strict=True)
         )
 
@@ -350,62 +359,3 @@ class _Trial:
 def _along(coordinates: Vector) -> Vector:
     """As long as a point at most, to either side of it at random: no multiple of it, nor of any part of it."""
     return np.abs(coordinates) * random_probe(len(coordinates), 0) / _LONGEST
-
-
-def _largest(outputs: Sequence[torch.Tensor]) -> float:
-    return max((float(output.abs().max()) for output in outputs if output.numel()), default=0.0)
-
-
-def _pairs(first: Sequence[torch.Tensor], second: Sequence[torch.Tensor]) -> list[tuple[torch.Tensor, torch.Tensor]]:
-    return list(zip(first, second, strict=True))
-
-
-def _count(first: Sequence[torch.Tensor], second: Sequence[torch.Tensor]) -> int:
-    """How many elements are marked in both."""
-    return sum(int((a & b).sum()) for a, b in _pairs(first, second))
-
-
-def _is_still(changes: Sequence[torch.Tensor]) -> bool:
-    """Whether nothing moves over a step that only double precision sees."""
-    return not any(bool(change.any()) for change in changes)
-
-
-def _longer(changes: Sequence[torch.Tensor], ratio: float) -> list[torch.Tensor]:
-    """The changes along a step so many times as long, of a function that is straight."""
-    return [(change * ratio).to(change.dtype) for change in changes]
-
-
-def _goes_in_steps(slight: Sequence[torch.Tensor], near: Sequence[torch.Tensor]) -> bool:
-    """Whether a tiny step shows another slope than one a little longer: less, or far too much."""
-    for small, large in zip(slight, near, strict=True):
-        finite = torch.isfinite(small) & torch.isfinite(large)
-        apart, size = (small - large).abs()[finite], large.abs()[finite]
-        apart = apart[apart < _JUMPS * size.max()] if apart.numel() else apart  # by as much over either step
-        if apart.numel() and bool((apart > _BENT * size.max()).any()):
-            return True
-    return False
-
-
-def _real(tensor: torch.Tensor) -> torch.Tensor:
-    return torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor
-
-
-def _same_change(
-    fine: torch.Tensor, coarse: torch.Tensor, output: torch.Tensor, eps: float, share: float, curved: float
-) -> bool:
-    size = output.detach().abs().to(fine.abs().dtype)
-    largest = size.max() if size.numel() else 0
-    allowed = SAME_CHANGE * eps * (size + OF_THE_LARGEST * largest) + share * fine.abs()
-    if curved and fine.numel():
-        allowed = allowed + curved * fine.abs().max()
-    nowhere = ~torch.isfinite(fine) & ~torch.isfinite(coarse)
-    return bool((((fine.detach() - coarse.detach()).abs() <= allowed) | nowhere).all())
-
-
-def _same_function(fine: torch.Tensor, coarse: torch.Tensor, eps: float) -> bool:
-    """Equal to within a generous round-off of the lower precision."""
-    fine, coarse = fine.detach(), coarse.detach()
-    difference = (fine - coarse.to(fine.dtype)).abs()
-    largest = fine.abs().max() if fine.numel() else torch.zeros(())
-    allowed = SAME_VALUE * eps * (fine.abs() + OF_THE_LARGEST * largest)
-    return bool((difference <= allowed).all())
