@@ -203,8 +203,7 @@ def test_fast_mode_is_as_cheap_for_many_elements_as_for_few() -> None:
 
         assert gradcheck(counted, numbers(size), fast_mode=True)
         calls.append(count)
-    assert max(calls) < 20
-    assert len(set(calls)) == 1
+    assert max(calls) <= 5, "and 3 where one rung is enough"
 
 
 # slow mode that becomes too slow

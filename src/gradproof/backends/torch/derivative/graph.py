@@ -7,7 +7,7 @@ backward. Such a graph answers once. As soon as that is seen, the function is ca
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Any, TypeVar
 
 import numpy as np
@@ -25,6 +25,7 @@ Pulled = Callable[[Sequence[torch.Tensor]], T]
 """What is made of the outputs of a graph: gradients, read before the inputs are put back, whose memory they may be."""
 _CHANGED = "modified by an inplace operation"
 """PyTorch's words for a saved tensor that is not what it was."""
+_UNWATCHED = nullcontext()
 
 
 class Graph:
@@ -36,6 +37,8 @@ class Graph:
         self.hand_written = bool(hand_written(outputs.tensors))
         """Whether some node is not PyTorch's own, or code of the user's is called on the way, as was seen by now."""
         self._asked = False
+        self.watching: AbstractContextManager[object] = _UNWATCHED
+        """Entered where the engine is called: by a tracer, as long as nothing is known of hooks."""
         self.anew = anew
         """Whether each question gets a graph of its own."""
         self._consumed: dict[str, None] = {}
@@ -68,11 +71,11 @@ class Graph:
 
     def _watching_for_hooks(self, pulled: Pulled[T]) -> T:
         """The first answer: if the user's code was called on the way, by a hook, the graph is none of PyTorch's own."""
-        called = UsersCode()
+        self.watching = called = UsersCode()
         try:
-            with called:
-                return pulled(self._outputs.tensors)
+            return pulled(self._outputs.tensors)
         finally:
+            self.watching = _UNWATCHED
             self._asked = not called.seen
             if called.seen:
                 self.hand_written = True

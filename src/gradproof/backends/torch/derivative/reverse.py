@@ -122,7 +122,8 @@ class Reverse:
             stacked = [
                 build_batch(cotangents[:, block.slice], tensor) for block, tensor in zip(blocks, outputs, strict=True)
             ]
-            gradients = pull_rows(outputs, self._point.tensors, stacked)
+            with self.graph.watching:
+                gradients = pull_rows(outputs, self._point.tensors, stacked)
             return self._point.gather_rows(gradients, len(cotangents))
 
         return self.graph.ask(pulled)
@@ -133,4 +134,5 @@ class Reverse:
     def _pull(
         self, outputs: Sequence[torch.Tensor], cotangents: Sequence[torch.Tensor]
     ) -> tuple[torch.Tensor | None, ...]:
-        return pull(outputs, self._point.tensors, cotangents)
+        with self.graph.watching:
+            return pull(outputs, self._point.tensors, cotangents)

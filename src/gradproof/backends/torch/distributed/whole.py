@@ -26,4 +26,5 @@ class WholeReverse(Reverse):
         further = [tensor for tensor in ends_of(outputs, tested) if not any(tensor is each for each in tested)]
         if not tested and not further:
             return ()
-        return pull(outputs, [*tested, *further], cotangents)[: len(tested)]
+        with self.graph.watching:
+            return pull(outputs, [*tested, *further], cotangents)[: len(tested)]
