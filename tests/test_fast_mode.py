@@ -206,6 +206,36 @@ def test_fast_mode_is_as_cheap_for_many_elements_as_for_few() -> None:
     assert max(calls) <= 5, "and 3 where one rung is enough"
 
 
+class OneSlopeOff(torch.autograd.Function):
+    """sin, with one slope that may be off."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, off: float, calls: list[int]) -> torch.Tensor:
+        ctx.save_for_backward(x)
+        ctx.off = off
+        calls.append(1)
+        return x.sin()
+
+    @staticmethod
+    def backward(ctx: Any, g: torch.Tensor) -> tuple[torch.Tensor, None, None]:
+        slope = ctx.saved_tensors[0].cos()
+        slope[12_345] += ctx.off
+        return slope * g, None, None
+
+
+@pytest.mark.parametrize("off", [0.0, 1e-3, -1.0])
+def test_many_elements_that_are_right_take_three_calls_and_a_wrong_one_is_named(off: float) -> None:
+    x, calls = torch.linspace(-1.0, 1.2, 40_000, dtype=torch.float64).requires_grad_(), list[int]()
+    before = x.detach().clone()
+    if off:
+        with pytest.raises(GradcheckError, match=r"element \[12345\]"):
+            gradcheck(lambda x: OneSlopeOff.apply(x, off, calls), (x,), fast_mode=True)
+    else:
+        assert gradcheck(lambda x: OneSlopeOff.apply(x, off, calls), (x,), fast_mode=True)
+        assert len(calls) == 3
+    assert torch.equal(x.detach(), before)
+
+
 # slow mode that becomes too slow
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from array_problem import DOUBLE, SINGLE, Part, investigation
 
-from gradproof.core.directions import exact, is_long, stretched
+from gradproof.core.directions import is_long, stretched
 from gradproof.core.draws import random_probe
 from gradproof.core.investigation import Investigation
 from gradproof.core.ladder import rungs
@@ -56,6 +56,12 @@ def test_a_long_direction_is_the_rounded_product_of_a_probe_and_the_scale_and_ha
     point[:5] = 0.0
     point[5] = 1e300
     scale = np.maximum(np.abs(point), 0.1)
-    direction = stretched(7, scale, point)
-    np.testing.assert_array_equal(direction, exact(random_probe(size, 7) * scale, point))
-    assert (direction != 0).all()
+    direction, whole = stretched(7, scale, point), random_probe(size, 7) * scale
+    np.testing.assert_allclose(direction, whole, rtol=2.0**-10)
+    assert direction[5] == whole[5], "what is too large to be rounded stays whole"
+    for step in (2.0**-8, 2.0**-17, 2.0**-35, -(2.0**-35)):
+        moved = step * direction
+        stored = np.frexp(point + moved)[1] <= np.frexp(point)[1]  # with no bit less
+        stored[5] = False
+        assert stored.mean() > 0.4
+        np.testing.assert_array_equal(((point + moved) - point)[stored], moved[stored])

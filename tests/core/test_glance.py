@@ -16,6 +16,7 @@ from gradproof.core.capabilities import AccusedBefore, Stateless
 from gradproof.core.glance import Glance, acquits, glance
 from gradproof.core.investigation import Investigation
 from gradproof.core.ledger import Ledger
+from gradproof.core.norm import PART
 from gradproof.core.options import Options, Strategy
 from gradproof.core.probing import Prober
 from gradproof.core.problem import Mode, OutputChangedError, Problem
@@ -25,7 +26,7 @@ ATOL = 1e-5
 AT_THE_POINT = 1
 """The evaluation that every investigation begins with."""
 SMALL = 2048
-"""The most coordinates that a glance is taken at."""
+"""The most coordinates that a glance is taken at where every entry is wanted; of probes, as many as one part has."""
 QUESTIONS = pytest.mark.parametrize("questions", [1, 2])
 
 WAYS = pytest.mark.parametrize("way", [{}, {Stateless: Stateless()}], ids=["written by hand", "the framework's own"])
@@ -247,11 +248,13 @@ def test_nor_does_a_problem_of_which_more_is_known(name: str) -> None:
     assert not acquits(case, entries(), 4)
 
 
-@pytest.mark.parametrize("size", [SMALL, SMALL + 1])
-def test_nor_does_one_of_many_coordinates(size: int) -> None:
+@pytest.mark.parametrize(("made", "most"), [(options, PART), (entries, SMALL)])
+@pytest.mark.parametrize("more", [0, 1])
+def test_nor_does_one_of_many_coordinates(made: Callable[[], Options], most: int, more: int) -> None:
+    size = most + more
     wide = investigation(lambda x: np.array([x.sum()]), np.ones(size), np.ones(size))
     tall = investigation(lambda x: np.full(size, x[0]), np.ones(1), np.ones((size, 1)))
-    assert [glance(case, options()) is None for case in (wide, tall)] == [size > SMALL] * 2
+    assert [glance(case, made()) is None for case in (wide, tall)] == [more > 0] * 2
 
 
 @pytest.mark.parametrize("empty", [False, True])

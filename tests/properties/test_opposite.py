@@ -18,12 +18,6 @@ def properties(report: gradproof.Report) -> set[str]:
     return {finding.property for finding in report.findings}
 
 
-def test_the_values_of_a_jvp_are_those_of_a_second_call() -> None:
-    both, reverse = (gradproof.check(torch.sin, numbers(), modes=modes) for modes in (None, "reverse"))
-    assert both.ok
-    assert both.cost.evaluations == reverse.cost.evaluations - 1
-
-
 class Drifting:
     """A function that gives something else after so many calls."""
 
@@ -60,6 +54,43 @@ class OtherValues(torch.autograd.Function):
     @staticmethod
     def jvp(ctx: Any, u: torch.Tensor) -> torch.Tensor:
         return u * ctx.saved_tensors[0].cos()
+
+
+def test_the_values_of_a_jvp_are_those_of_a_second_call() -> None:
+    both, reverse = (gradproof.check(OtherValues.apply, numbers(), modes=modes) for modes in (None, "reverse"))
+    assert both.ok
+    assert both.cost.evaluations == reverse.cost.evaluations - 1
+
+
+@pytest.mark.parametrize(("size", "jvps", "saved"), [(7, 2, 0), (40_000, 1, 1)])
+def test_of_the_frameworks_own_operations_no_tangent_is_asked_twice_and_its_values_are_used_where_calls_are_long(
+    size: int, jvps: int, saved: int
+) -> None:
+    x = torch.linspace(0.2, 1.5, size, dtype=torch.float64).requires_grad_()
+    both, reverse = (gradproof.check(torch.sin, x, modes=modes) for modes in (None, "reverse"))
+    assert both.ok
+    assert both.cost.jvps == jvps
+    assert both.cost.evaluations == reverse.cost.evaluations - saved
+
+
+def tangents_of_its_own(times: float, most: float) -> Any:
+    """sin with a forward rule of its own that no Function tells of: not linear, and right for the shared tangent."""
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        primal, tangent = torch.autograd.forward_ad.unpack_dual(x)
+        if tangent is None:
+            return x.sin()
+        pushed = (primal.cos() * tangent).clamp(max=most)
+        return torch.autograd.forward_ad.make_dual(primal.sin(), torch.where(tangent < 0, times * pushed, pushed))
+
+    return function
+
+
+@pytest.mark.parametrize(("times", "most", "ok"), [(1.0, 1e9, True), (1.01, 1e9, False), (1.0, 2.5, False)])
+def test_one_tangent_shows_rules_that_are_right_for_small_ones_of_one_sign(times: float, most: float, ok: bool) -> None:
+    report = gradproof.check(tangents_of_its_own(times, most), numbers())
+    assert report.ok == ok
+    assert ok or "forward" in str(report)
 
 
 def test_where_a_jvp_has_other_values_the_function_is_called_by_itself() -> None:

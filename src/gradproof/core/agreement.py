@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from gradproof.core.flags import every
-from gradproof.core.norm import highest, lowest, parts
+from gradproof.core.norm import PART, highest, lowest, parts
 from gradproof.core.precision import DERIVATIVE_ROUND_OFF, NARROW, largest_number, reordered
 from gradproof.core.problem import Problem
 from gradproof.core.types import Flags, Matrix, Vector
@@ -68,8 +68,10 @@ def is_sum(total: Vector, expected: Vector, largest: float, problem: Problem, sl
 def adds_up(total: Vector, first: Vector, second: Vector, factor: float, problem: Problem) -> bool:
     """Whether `total` is `close` to the first and the second divided by a factor, without an array for these."""
     allowed = reordered(problem.coarsest_eps) * largest_of(total)
+    room = np.empty(min(len(total), PART))
     for part in parts(len(total)):
-        expected = second[part] / factor
+        here = second[part]
+        expected = np.multiply(here, 1.0 / factor, out=room[: len(here)])
         expected += first[part]
         if not _is_near(total[part], expected, allowed):  # infinities may be the same
             return False

@@ -33,11 +33,20 @@ def exact(direction: Vector, point: Vector) -> Vector:
 
 
 def stretched(seed: int, scale: Vector, point: Vector) -> Vector:
-    """`exact` of the product of a long random probe and a scale that is no less than any number of the point."""
-    direction, room, quantum = np.empty(len(scale)), np.empty(PART), _quantum(DOUBLE)
+    """The product of a long random probe and a scale that is no less than any number of the point, as exact.
+
+    No number of either is twice as long as the scale, so that this tells the size of quanta; none is lost by it.
+    """
+    direction, room, quantum = np.empty(len(scale)), np.empty(PART), 2.0 * _quantum(DOUBLE)
     for part, drawn in drawn_parts(len(scale), seed):
-        whole = np.multiply(drawn, scale[part], out=room[: len(drawn)])
-        _quantise(whole, point[part], quantum, direction[part], never_lost=True)
+        shift, steps = room[: len(drawn)], direction[part]
+        _to_shift(scale[part], quantum, shift)
+        np.multiply(drawn, scale[part], out=steps)
+        steps += shift
+        steps -= shift
+        if not math.isfinite(np.add.reduce(steps)):  # what is too large for that stays whole
+            lost = ~np.isfinite(steps)
+            steps[lost] = drawn[lost] * scale[part][lost]
     return direction
 
 
@@ -53,25 +62,24 @@ def quantised(direction: Vector, point: Vector, eps: Vector | float) -> Vector:
     return steps
 
 
-def _quantise(
-    whole: Vector, point: Vector, quantum: Vector | float, rounded: Vector, *, never_lost: bool = False
-) -> None:
-    """The same of one part, for the size of quanta relative to the coordinates; what is lost by it stays whole.
-
-    It is `never_lost` where each number is as long as a good part of its coordinate, which is many quanta.
-    """
-    # what is added to 3/2 * 2**52 quanta is rounded to whole ones
+def _quantise(whole: Vector, point: Vector, quantum: Vector | float, rounded: Vector) -> None:
+    """The same of one part, for the size of quanta relative to the coordinates; what is lost by it stays whole."""
     shift = np.abs(point)
     np.maximum(shift, np.abs(whole, out=rounded), out=shift)
-    bits = shift.view(np.int64)
-    bits &= _EXPONENT
-    shift *= quantum * (2.0 * 1.5 * 2.0**52)
+    _to_shift(shift, quantum, shift)
     np.add(whole, shift, out=rounded)
     rounded -= shift
-    if (never_lost or every(rounded)) and math.isfinite(np.add.reduce(rounded)):
+    if every(rounded) and math.isfinite(np.add.reduce(rounded)):
         return  # nearly always
     lost = ~np.isfinite(rounded) | (rounded == 0)
     rounded[lost] = whole[lost]
+
+
+def _to_shift(sizes: Vector, quantum: Vector | float, shift: Vector) -> None:
+    """Numbers to which others of these sizes are added to be rounded to whole quanta: 3/2 * 2**52 of them."""
+    bits = shift.view(np.int64)
+    np.bitwise_and(sizes.view(np.int64), _EXPONENT, out=bits)
+    shift *= quantum * (2.0 * 1.5 * 2.0**52)
 
 
 def short(probe: Vector, scale: Vector) -> Vector:

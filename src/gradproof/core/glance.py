@@ -29,7 +29,8 @@ from gradproof.core.capabilities import AccusedBefore, is_stateless
 from gradproof.core.directions import quantised
 from gradproof.core.flags import every
 from gradproof.core.investigation import Investigation
-from gradproof.core.options import Options
+from gradproof.core.norm import PART
+from gradproof.core.options import Options, Strategy
 from gradproof.core.precision import (
     BEND_ALONG,
     CONFIDENCE,
@@ -46,7 +47,7 @@ from gradproof.core.types import Vector
 
 RUNGS = (14, 17)
 """The rungs that a probe in double precision starts with."""
-# Coordinates up to which the time is in the number of operations, and not in their length; and entries.
+# Coordinates up to which every row may be asked for; and entries.
 _SMALL, _FEW_ENTRIES = 2048, 2**20
 # Cotangents that acquit where every entry is wanted: two, with independent random weights.
 _INSTEAD_OF_ROWS = 2
@@ -54,10 +55,11 @@ _INSTEAD_OF_ROWS = 2
 _FAR_BELOW = 1.0 / 64.0
 # What Richardson's extrapolation adds of the difference of two quotients.
 _EXTRAPOLATED = 1.0 / (4.0 ** (RUNGS[1] - RUNGS[0]) - 1.0)
-# A smooth function bends by a step of the finest rung as much as this part of what it moves by; and as much as this
-# part of what the output moves by that moves most. Kinks bend by more, or one rung does not tell them.
-_CURVED, _CURVED_BESIDE = 2.0**-12, 2.0**-15
-_SUMMED = INNER_PRODUCT_ROUND_OFF * DOUBLE
+CURVED, CURVED_BESIDE = 2.0**-12, 2.0**-15
+"""A smooth function bends by a step of the finest rung as much as this part of what it moves by; and as much as this
+part of what the output moves by that moves most. Kinks bend by more, or one rung does not tell them."""
+SUMMED = INNER_PRODUCT_ROUND_OFF * DOUBLE
+"""The round-off of an inner product, relative to the Euclidean norm of its terms."""
 
 
 class Glance(NamedTuple):
@@ -86,7 +88,7 @@ class _Measured(NamedTuple):
         """What the bars and the round-off of the sum leave open, weighed by a cotangent."""
         if self.bars is None:
             return math.inf
-        return CONFIDENCE * _length(self.bars * cotangent) + _SUMMED * _length(cotangent * self.moved)
+        return CONFIDENCE * _length(self.bars * cotangent) + SUMMED * _length(cotangent * self.moved)
 
 
 def glance(investigation: Investigation, options: Options, questions: int = 1) -> Glance | None:
@@ -141,7 +143,7 @@ def _every_row_agrees(investigation: Investigation, seen: _Measured, length: int
     problem = investigation.problem
     if seen.bars is None:
         return False
-    blurred = CONFIDENCE * seen.bars + _SUMMED * np.abs(seen.moved)
+    blurred = CONFIDENCE * seen.bars + SUMMED * np.abs(seen.moved)
     if not float(blurred.max()) <= seen.wanted:
         return False
     rows = investigation.jacobian_rows(slice(0, problem.outputs.size), length)
@@ -153,7 +155,7 @@ def _every_row_agrees(investigation: Investigation, seen: _Measured, length: int
         claimed += moved
         sizes += size
         parts.append((float(np.abs(moved).max()), size))
-    allowed = blurred + _SUMMED * sizes
+    allowed = blurred + SUMMED * sizes
     residual = np.abs(claimed - seen.moved)
     if not every(residual <= allowed):
         return False
@@ -164,7 +166,7 @@ def _every_row_agrees(investigation: Investigation, seen: _Measured, length: int
 def _hidden(problem: Problem, seen: _Measured, cotangent: Vector, answer: Vector, blurred: float) -> float:
     """What the answer to a cotangent leaves open; infinite where it, or a factor of all of an input, accuses."""
     shares = answer * seen.direction
-    allowed = blurred + _SUMMED * _length(shares)
+    allowed = blurred + SUMMED * _length(shares)
     residual = abs(float(np.add.reduce(cotangent * seen.moved)) - float(np.add.reduce(shares)))
     hidden = allowed + residual
     shares_of = [shares[block.slice] for block in problem.inputs.blocks]
@@ -178,15 +180,15 @@ def _measured(investigation: Investigation, options: Options) -> Iterator[_Measu
     Nothing, if it is no such Problem; nothing more where the function raises away from the point.
     """
     problem = investigation.problem
-    if not options.atol or not _is_plain(problem, options):
+    most = _SMALL if options.strategy is Strategy.ENTRIES else PART
+    if not options.atol or max(problem.inputs.size, problem.outputs.size) > most or not is_plain(problem, options):
         return
     direction = quantised(investigation.draw(problem.inputs.size) * investigation.scale, problem.point, DOUBLE)
     wanted = options.atol * float(np.abs(direction).min())
     fine = _at(investigation, direction, RUNGS[1])
     if fine is None:
         return
-    noise = EVALUATION_ROUND_OFF * (problem.round_off * DOUBLE * largest_of(problem.value) + least_spacing(DOUBLE))
-    noise *= 2.0 ** RUNGS[1]
+    noise = unit_noise(problem) * 2.0 ** RUNGS[1]
     yield _by_one(direction, fine, noise, wanted)
     coarse = _at(investigation, direction, RUNGS[0])
     if coarse is not None:
@@ -209,7 +211,7 @@ def _by_one(direction: Vector, fine: tuple[Vector, Vector], noise: float, wanted
     """By one rung: what its step is off by does not show, and has no bar."""
     moved, bend = fine
     sizes = np.abs(moved)
-    smooth = _CURVED * sizes + (_CURVED_BESIDE * largest_of(moved) + BEND_ALONG * noise)
+    smooth = CURVED * sizes + (CURVED_BESIDE * largest_of(moved) + BEND_ALONG * noise)
     bars = alike(len(moved), noise) if every(np.abs(bend) <= smooth) else None
     return _Measured(direction, [fine], moved, bars, wanted)
 
@@ -227,19 +229,24 @@ def _by_two(
     return _Measured(direction, [coarse, fine], moved, bars, wanted)
 
 
-def _is_plain(problem: Problem, options: Options) -> bool:
+def unit_noise(problem: Problem) -> float:
+    """The round-off of an evaluation: no output is larger than the largest."""
+    return EVALUATION_ROUND_OFF * (problem.round_off * DOUBLE * largest_of(problem.value) + least_spacing(DOUBLE))
+
+
+def is_plain(problem: Problem, options: Options) -> bool:
     """Whether nothing but the first question is to be asked, if all is as it should be."""
     inputs, outputs = problem.inputs, problem.outputs
     return (
         options.modes == (Mode.REVERSE,)
         and not options.certify
         and options.step is None
-        and 0 < inputs.size <= _SMALL
-        and 0 < outputs.size <= _SMALL
+        and outputs.size > 0
         and problem.connected
         and problem.noise is None
         and problem.evaluates_in is None
         and problem.coarsest_eps == DOUBLE
+        and inputs.size > 0
         and all(block.size for block in inputs.blocks)
         and problem.capability(AccusedBefore) is None
     )

@@ -26,12 +26,13 @@ from gradproof.core.capabilities import (
     Tangents,
     Watched,
     Workers,
+    is_stateless,
 )
 from gradproof.core.cost import Cost
 from gradproof.core.directions import is_long, stretched
 from gradproof.core.draws import Drawn, basis
 from gradproof.core.jacobians import Screened
-from gradproof.core.precision import NEARBY, reordered
+from gradproof.core.precision import DOUBLE, NEARBY, reordered
 from gradproof.core.problem import Mode, Problem, given
 from gradproof.core.types import ALL, Indices, Matrix, Vector
 
@@ -40,6 +41,9 @@ T = TypeVar("T")
 
 _NOBODY: frozenset[int] = frozenset()
 _UNINSPECTED = Inspection(None, None)
+# What the shared tangent is multiplied by where one is enough: a power of two, which rounds nothing, and not so large
+# that numbers of half precision inside leave their range.
+_OPPOSITE = -4.0
 
 
 class Investigation:
@@ -152,10 +156,20 @@ class Investigation:
 
     @property
     def pushforward(self) -> Vector:
-        """jvp(tangent)"""
+        """jvp(tangent), from that of a multiple of it where it `pushes_once`."""
         if self._pushforward is None:
-            self._pushforward = self.jvp(self.tangent)
+            times = _OPPOSITE if self.pushes_once else 1.0
+            self._pushforward = self.jvp(self.tangent) if times == 1.0 else self.jvp(times * self.tangent) / times
         return self._pushforward
+
+    @property
+    def pushes_once(self) -> bool:
+        """Whether one tangent is enough: all operations are the framework's own, in double precision.
+
+        It is a negative multiple of the shared one, so that a rule that is not linear in it gives itself away all the
+        same: by what is measured.
+        """
+        return self.problem.coarsest_eps <= DOUBLE and is_stateless(self.problem)
 
     @property
     def is_pulled(self) -> bool:
@@ -291,7 +305,7 @@ class Investigation:
     def some_gradients(self) -> Gradients:
         """What some plain vjp returned, to be looked at: that of the shared cotangent, where it was asked."""
         if self.gradients is None:
-            self.vjp(self.cotangent)
+            self.share_cotangent(self.cotangent)
         shown = self._shared_gradients or self.gradients
         assert shown is not None, "the backend cannot show gradients"
         return shown

@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from gradproof.core.accusation import UNFOUNDED, Accusation, Outcome
-from gradproof.core.capabilities import AccusedBefore
+from gradproof.core.capabilities import AccusedBefore, is_stateless
 from gradproof.core.draws import basis
 from gradproof.core.drowned import BURIED, order_of
 from gradproof.core.entries import Known, every_entry
@@ -209,9 +209,11 @@ class Prober:
         return self._questioning.look_along(direction, float(np.abs(direction[weak]).min()))
 
     def _look_at_one_output(self) -> Accused | None:
-        """The row of one output, for a certificate: a derivative may be wrong for one-hot cotangents only."""
+        """The row of one output, for a certificate: what is written by hand may be wrong for one-hot cotangents."""
         ledger, survey = self._ledger, self._ledger.survey
         if not ledger.options.certify or not ledger.precise or ledger.problem.outputs.size == 1:
+            return None
+        if is_stateless(ledger.problem):
             return None
         if not survey.is_settled and row_agrees(ledger, survey, ledger.options.seed % ledger.problem.outputs.size):
             return None

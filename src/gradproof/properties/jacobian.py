@@ -14,6 +14,7 @@ from gradproof.core.capabilities import Pattern, StandIn
 from gradproof.core.entries import every_entry, length_of
 from gradproof.core.glance import acquits, glance
 from gradproof.core.investigation import Investigation
+from gradproof.core.long_glance import acquits_many
 from gradproof.core.options import Options, Strategy
 from gradproof.core.precision import DOUBLE, HALF_OR_LESS, MISS, SINGLE
 from gradproof.core.probing import Prober
@@ -155,7 +156,7 @@ def _asked(investigation: Investigation, options: Options) -> Iterator[Found]:
 
 def _by_probes(investigation: Investigation, options: Options) -> Iterator[Found]:
     glanced = glance(investigation, options)
-    if glanced is not None and glanced.settles:  # nearly all small checks
+    if (glanced is not None and glanced.settles) or acquits_many(investigation, options):  # nearly all checks
         return
     prober = Prober(investigation, options, glanced)
     for mode in options.modes:

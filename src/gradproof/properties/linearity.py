@@ -36,7 +36,7 @@ def linearity(investigation: Investigation, options: Options) -> Iterator[Findin
     """vjp(0) = 0, vjp(a v) = a vjp(v) for negative, large and small a, vjp(v + w) = vjp(v) + vjp(w); so for jvp."""
     if Mode.REVERSE in options.modes and not _is_beyond_doubt(investigation.once(trials, options)):
         yield from _take_apart(investigation, options)
-    if Mode.FORWARD in options.modes:
+    if Mode.FORWARD in options.modes and not investigation.pushes_once:
         yield from _pushforward(investigation, options)
 
 

@@ -23,6 +23,17 @@ def opposite(investigation: Investigation) -> Opposite:
     """Asked through `Investigation.once`."""
     (large, _), tangent = scales(investigation.problem), investigation.tangent
     coordinates = investigation.jvp(-large * tangent)
+    return Opposite(tangent, coordinates, _value(investigation))
+
+
+def pushed_once(investigation: Investigation) -> Vector | None:
+    """The same values where there is no other tangent than the shared one."""
+    _ = investigation.pushforward
+    return _value(investigation)
+
+
+def _value(investigation: Investigation) -> Vector | None:
+    """What the function returned beside the last tangents."""
     shown: Any = investigation.tangents
     primal = getattr(shown, "primal", None)
-    return Opposite(tangent, coordinates, None if primal is None else primal())
+    return None if primal is None else primal()

@@ -40,7 +40,7 @@ class Property:
     It can be asked in each of `modes`, or in all of them together (`all_modes`); it needs a capability, or none.
     `connected` says which Problems it is for: those with a derivative (True), those that claim to have none (False),
     or all (None). `order` 2: it is about second derivatives only. `depends_on_noise`: what it finds may be due to noise
-    of the function, which is then measured.
+    of the function, which is then measured. `of_elements`: it is about elements, of which empty arrays have none.
     """
 
     examine: Examine
@@ -50,12 +50,15 @@ class Property:
     all_modes: bool = False
     order: int = 1
     depends_on_noise: bool = True
+    of_elements: bool = True
 
     def can_be_asked(self, problem: Problem, modes: tuple[Mode, ...], order: int = 1) -> bool:
         """Whether it is a question about this Problem, in the modes that are asked about, with all it needs there."""
         if self.connected is not None and self.connected is not problem.connected:
             return False
         if self.needs is not None and self.needs not in problem.capabilities:
+            return False
+        if self.of_elements and not (problem.inputs.size or problem.outputs.size):
             return False
         return order >= self.order and self._in(tuple(mode for mode in modes if mode in problem.modes))
 

@@ -8,13 +8,14 @@ import numpy as np
 
 from gradproof.core.agreement import same, worst_difference
 from gradproof.core.capabilities import MemoryWatch, Original, Repeated
+from gradproof.core.directions import is_long
 from gradproof.core.investigation import Investigation
 from gradproof.core.options import Options
 from gradproof.core.problem import Mode, Problem
 from gradproof.core.status import Status
 from gradproof.core.types import Vector
 from gradproof.core.wide import widened
-from gradproof.properties.opposite import opposite
+from gradproof.properties.opposite import opposite, pushed_once
 from gradproof.results.finding import Finding
 
 
@@ -64,14 +65,16 @@ def _called_again(investigation: Investigation, options: Options) -> Vector:
 def _pushed(investigation: Investigation, options: Options) -> Vector | None:
     """The values of a jvp that is asked for anyway; None where it has none, or raises, which is for others to report.
 
-    Of one output, trials count on an evaluation in between.
+    Of one output, trials count on an evaluation in between. Where one tangent is enough it was pushed at first, and is
+    taken for a second call only where another one takes long.
     """
     problem = investigation.problem
-    asked = Mode.FORWARD in options.modes and "linearity" in options.properties
-    if not asked or problem.evaluates_in is not None or problem.outputs.size == 1:
+    if Mode.FORWARD not in options.modes or problem.evaluates_in is not None or problem.outputs.size == 1:
         return None
     try:
-        return investigation.once(opposite).value
+        if investigation.pushes_once:
+            return pushed_once(investigation) if is_long(problem) else None
+        return investigation.once(opposite).value if "linearity" in options.properties else None
     except Exception:
         return None
 

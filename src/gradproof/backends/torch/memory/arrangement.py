@@ -61,9 +61,11 @@ def build_in(layout: MemoryLayout, coordinates: Vector, like: torch.Tensor) -> t
 
 
 def _expanded(elements: Array) -> torch.Tensor:
-    """All elements in one place. Where they would lie otherwise is something else: a backward may look there."""
-    memory = np.empty(elements.shape, elements.dtype)
-    memory.fill(_GAP)
+    """All elements in one place. Where they would lie otherwise are zeros: a backward may look there.
+
+    Which nobody writes, so that many of them take no time and no memory.
+    """
+    memory = np.zeros(elements.shape, elements.dtype)
     memory.reshape(-1)[0] = elements[(0,) * elements.ndim]
     return torch.from_numpy(memory).as_strided(memory.shape, (0,) * memory.ndim)
 
