@@ -66,6 +66,16 @@ def test_no_lone_error_above_the_tolerance_is_settled(where: int, size: float, s
     assert not acquits_many(pointwise(np.sin, slopes({where: size}), seed), options())
 
 
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("error", [0.0, 1.001 * ATOL, -1e-3])
+def test_where_the_step_is_off_by_more_than_round_off_a_second_one_tells_by_how_much(error: float, seed: int) -> None:
+    claimed = 10.0 * np.cos(10.0 * POINT)
+    claimed[99] += error
+    case = pointwise(lambda x: np.sin(10.0 * x), claimed, seed)
+    assert acquits_many(case, options()) == (error == 0.0)
+    assert (case.cost.evaluations, case.cost.vjps) == (AT_THE_POINT + 4, 1)
+
+
 def test_a_factor_of_all_entries_of_an_input_is_not_settled_though_each_is_below_the_tolerance() -> None:
     cases = [pointwise(lambda x: 1e-7 * np.sin(x), factor * 1e-7 * np.cos(POINT)) for factor in (1.0, 1.05)]
     assert [acquits_many(case, options()) for case in cases] == [True, False]
