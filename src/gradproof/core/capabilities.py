@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
+from gradproof.core.precision import DOUBLE
 from gradproof.core.problem import Apply, Mode, Problem
 from gradproof.core.space import Block
 from gradproof.core.types import Flags, Indices, Matrix, Vector
@@ -100,6 +101,15 @@ def is_stateless(problem: Problem) -> bool:
     """Whether all operations of the vjp are the framework's own, and none was hooked, as far as is known by now."""
     told = problem.capability(Stateless)
     return told is not None and told.holds()
+
+
+def is_pushed_once(problem: Problem) -> bool:
+    """Whether one tangent is enough: all operations are the framework's own, in double precision.
+
+    It is a negative multiple of the shared one, so that a rule that is not linear in it gives itself away all the
+    same: by what is measured.
+    """
+    return problem.coarsest_eps <= DOUBLE and is_stateless(problem)
 
 
 @dataclass(frozen=True, slots=True)

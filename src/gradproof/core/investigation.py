@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from gradproof.core.batched_evaluations import BatchedEvaluations
 from gradproof.core.batches import BatchFlaw, Trust, Ways
 from gradproof.core.capabilities import (
     Anew,
@@ -26,20 +27,19 @@ from gradproof.core.capabilities import (
     Tangents,
     Watched,
     Workers,
-    is_stateless,
+    is_pushed_once,
 )
 from gradproof.core.cost import Cost
 from gradproof.core.directions import is_long, stretched
 from gradproof.core.draws import Drawn, basis
 from gradproof.core.jacobians import Screened
-from gradproof.core.precision import DOUBLE, NEARBY, reordered
+from gradproof.core.precision import reordered
 from gradproof.core.problem import Mode, Problem, given
 from gradproof.core.types import ALL, Indices, Matrix, Vector
 
 C = TypeVar("C")
 T = TypeVar("T")
 
-_NOBODY: frozenset[int] = frozenset()
 _UNINSPECTED = Inspection(None, None)
 # What the shared tangent is multiplied by where one is enough: a power of two, which rounds nothing, and not so large
 # that numbers of half precision inside leave their range.
@@ -79,7 +79,7 @@ class Investigation:
         self._batching: Batching | None = problem.capabilities.get(Batching)
         self._workers = problem.capability(Workers)
         self._inspection: Inspection = problem.capabilities.get(Inspection, _UNINSPECTED)
-        self._evaluations: dict[frozenset[int], Trust] = {}
+        self._evaluations = BatchedEvaluations(self)
         self._vjps, self._jvps = Trust(problem.inputs, may_change=True), Trust(problem.outputs)
         self._once: dict[Callable[..., Any], Any] = {}
 
@@ -156,20 +156,11 @@ class Investigation:
 
     @property
     def pushforward(self) -> Vector:
-        """jvp(tangent), from that of a multiple of it where it `pushes_once`."""
+        """jvp(tangent), from that of a multiple of it where the Problem `is_pushed_once`."""
         if self._pushforward is None:
-            times = _OPPOSITE if self.pushes_once else 1.0
+            times = _OPPOSITE if is_pushed_once(self.problem) else 1.0
             self._pushforward = self.jvp(self.tangent) if times == 1.0 else self.jvp(times * self.tangent) / times
         return self._pushforward
-
-    @property
-    def pushes_once(self) -> bool:
-        """Whether one tangent is enough: all operations are the framework's own, in double precision.
-
-        It is a negative multiple of the shared one, so that a rule that is not linear in it gives itself away all the
-        same: by what is measured.
-        """
-        return self.problem.coarsest_eps <= DOUBLE and is_stateless(self.problem)
 
     @property
     def is_pulled(self) -> bool:
@@ -210,19 +201,11 @@ class Investigation:
         """
         batching = self._batching
         if batching is None or batching.evaluate is None or len(rows) < batching.least_evaluations:
-            return self._evaluate_each(self.points(rows, run), outputs)
-        blocks = self.problem.inputs.blocks
-        if run is ALL:
-            point = self.problem.point
-            still = {k for k, block in enumerate(blocks) if (rows[:, block.slice] == point[block.slice]).all()}
-        else:
-            rows, run = self._widened(rows, run)
-            still = {k for k, block in enumerate(blocks) if not run.start <= block.start < run.stop}
-        single = frozenset(still) if len(still) < len(blocks) else _NOBODY
-        return self._evaluate_some(batching, rows, run, single)[:, outputs]
+            return self.evaluate_each(self.points(rows, run), outputs)
+        return self._evaluations.at(batching, rows, run)[:, outputs]
 
-    def _evaluate_each(self, points: Matrix, outputs: slice | Indices = ALL) -> Matrix:
-        """One by one; of values that are not asked for, no copy is made. Many go to workers, if there are any."""
+    def evaluate_each(self, points: Matrix, outputs: slice | Indices = ALL) -> Matrix:
+        """The same one by one; of values not asked for, no copy is made. Many go to workers, if there are any."""
         if self._workers is not None and len(points) > 2:
             here = Here(self.evaluate, self.problem.outputs.size, self.cost.evaluate)
             return self._workers.evaluate(points, here)[:, outputs]
@@ -242,45 +225,6 @@ class Investigation:
         points[:] = self.problem.point
         points[:, run] = rows
         return points
-
-    def _widened(self, rows: Matrix, run: slice) -> tuple[Matrix, slice]:
-        """The run made one of whole blocks, so that the witness of a batch concerns all of their coordinates."""
-        inputs = self.problem.inputs
-        start, stop = inputs.block_at(run.start).start, inputs.block_at(run.stop - 1).stop
-        if (run.start, run.stop) == (start, stop):
-            return rows, run
-        return self.points(rows, run)[:, start:stop], slice(start, stop)
-
-    def _evaluate_some(self, batching: Batching, rows: Matrix, run: slice, still: frozenset[int]) -> Matrix:
-        """Batching rules differ with what is batched, so each set of single blocks is trusted by itself."""
-        trust = self._evaluations.setdefault(still, Trust(self.problem.outputs))
-
-        def loop(asked: Matrix) -> Matrix:
-            points = self.points(asked, run)
-            if still:
-                return self._evaluate_some(batching, points, ALL, _NOBODY)
-            return self._evaluate_each(points)
-
-        def batched(asked: Matrix) -> Matrix:
-            assert batching.evaluate is not None
-            self.cost.afford(len(asked))
-            values = batching.evaluate(asked, run, still)
-            self.cost.evaluate(len(asked))  # one that could not run is asked again, in a loop
-            return values
-
-        return trust.answer(rows, Ways(loop, batched, lambda: self._nearby(run, still)))
-
-    def _nearby(self, run: slice, still: frozenset[int]) -> tuple[Vector, Vector]:
-        """The coordinates of a run, each moved a little but for the blocks that are still, and the value there."""
-        problem = self.problem
-        point = problem.point.copy()
-        point[run] += NEARBY * self.scale[run] * self.draw(problem.inputs.size)[run]
-        for k in still:
-            block = problem.inputs.blocks[k]
-            point[block.slice] = problem.point[block.slice]
-        if problem.evaluates_in is None:
-            problem.inputs.round_in_place(point)
-        return point[run], self.evaluate(point)
 
     # derivatives
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gradproof.core.agreement import close, is_sum, largest_of, worst_difference
+from gradproof.core.capabilities import is_pushed_once
 from gradproof.core.investigation import Investigation
 from gradproof.core.nearer import sum_vanishes
 from gradproof.core.options import Options
@@ -36,7 +37,7 @@ def linearity(investigation: Investigation, options: Options) -> Iterator[Findin
     """vjp(0) = 0, vjp(a v) = a vjp(v) for negative, large and small a, vjp(v + w) = vjp(v) + vjp(w); so for jvp."""
     if Mode.REVERSE in options.modes and not _is_beyond_doubt(investigation.once(trials, options)):
         yield from _take_apart(investigation, options)
-    if Mode.FORWARD in options.modes and not investigation.pushes_once:
+    if Mode.FORWARD in options.modes and not is_pushed_once(investigation.problem):
         yield from _pushforward(investigation, options)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from gradproof.core.agreement import same, worst_difference
-from gradproof.core.capabilities import MemoryWatch, Original, Repeated
+from gradproof.core.capabilities import MemoryWatch, Original, Repeated, is_pushed_once
 from gradproof.core.directions import is_long
 from gradproof.core.investigation import Investigation
 from gradproof.core.options import Options
@@ -72,7 +72,7 @@ def _pushed(investigation: Investigation, options: Options) -> Vector | None:
     if Mode.FORWARD not in options.modes or problem.evaluates_in is not None or problem.outputs.size == 1:
         return None
     try:
-        if investigation.pushes_once:
+        if is_pushed_once(investigation.problem):
             return pushed_once(investigation) if is_long(problem) else None
         return investigation.once(opposite).value if "linearity" in options.properties else None
     except Exception:
