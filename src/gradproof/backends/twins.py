@@ -89,8 +89,10 @@ def is_coarse(there: Vector, here: Vector) -> bool:
 
 
 def _largest(values: Vector) -> float:
+    """The largest number: what is none has no round-off that others could share."""
     largest = [max(float(values[part].max()), -float(values[part].min())) for part in parts(len(values))]
-    return float(np.max(largest, initial=0.0))  # NaN stays
+    found = float(np.max(largest, initial=0.0))
+    return found if np.isfinite(found) else float(np.abs(values[np.isfinite(values)]).max(initial=0.0))
 
 
 def _near(left: Vector, right: Vector, allowed: Vector) -> bool:
