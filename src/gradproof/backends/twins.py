@@ -34,6 +34,9 @@ def same_function(fine: Vector, coarse: Vector, eps: float) -> bool:
     True
     >>> same_function(np.array([1.0, 2.0]), np.array([1.0, 2.001]), 2.0**-23)
     False
+    >>> nowhere = np.array([-np.inf, 2.0])  # what is no number tells nothing; the others still do
+    >>> same_function(nowhere, nowhere.copy(), 2.0**-23), same_function(nowhere, nowhere + 0.001, 2.0**-23)
+    (True, False)
     """
     if fine is coarse:
         return True
