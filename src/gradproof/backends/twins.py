@@ -100,6 +100,7 @@ def _largest(values: Vector) -> float:
 
 def _near(left: Vector, right: Vector, allowed: Vector) -> bool:
     """Whether they differ by no more than that, where one of them is a finite number."""
-    apart = left - right
+    with np.errstate(invalid="ignore"):
+        apart = left - right
     near = np.abs(apart, out=apart) <= allowed
     return bool(near.all()) or bool((near | (~np.isfinite(left) & ~np.isfinite(right))).all())
