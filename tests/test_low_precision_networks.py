@@ -1,12 +1,14 @@
-"""float32 networks with hand-written layers: right ones pass, what a layer loses is found and named."""
+"""Networks in low precision: right ones pass, what a layer loses is found and named."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 import torch
 from torch import nn
+from torch.nn.utils import parametrize
 
 import gradproof
 from gradproof import Verdict
@@ -92,3 +94,68 @@ def test_a_kernel_that_loses_something_never_passes_silently(spoil: str, paramet
     report = gradproof.check(*network(spoil, torch.float32))
     assert report.verdict is not Verdict.PASS
     assert report.findings[0].input in (parameter, None)
+
+
+# half precision, with dropout
+
+
+class _Spoiled(torch.autograd.Function):
+    """What is given, with a gradient that is spoiled."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any, spoil: str) -> Any:
+        ctx.spoil = spoil
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        (g,) = grads
+        if ctx.spoil == "doubled":
+            return 2 * g, None
+        g = g.clone()
+        g.view(-1)[: len(g.view(-1)) // 2] = 0
+        return (g if ctx.spoil == "half zero" else torch.zeros_like(g)), None
+
+
+class _Spoiling(nn.Module):
+    def __init__(self, spoil: str) -> None:
+        super().__init__()
+        self._spoil = spoil
+
+    def forward(self, tensor: torch.Tensor) -> torch.Tensor:
+        spoiled: Any = _Spoiled.apply(tensor, self._spoil)
+        return spoiled
+
+
+def encoder(dtype: torch.dtype, seed: int, spoil: str = "") -> tuple[nn.Module, torch.Tensor]:
+    torch.manual_seed(seed)
+    layer = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.2).to(dtype).train()
+    if spoil:
+        parametrize.register_parametrization(layer.linear1, "bias", _Spoiling(spoil))
+    return layer, torch.randn(3, 2, 8, dtype=dtype)
+
+
+@pytest.fixture
+def plain_products() -> Iterator[None]:
+    """Matrix products of bfloat16 by torch's own code, which every processor runs."""
+    enabled = torch.backends.mkldnn.enabled
+    torch.backends.mkldnn.enabled = False  # pyright: ignore[reportAttributeAccessIssue]
+    yield
+    torch.backends.mkldnn.enabled = enabled  # pyright: ignore[reportAttributeAccessIssue]
+
+
+@pytest.mark.usefixtures("plain_products")
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_a_right_layer_with_dropout_in_half_precision_passes(dtype: torch.dtype, seed: int) -> None:
+    report = gradproof.check(*encoder(dtype, seed), seed=seed)
+    assert report.verdict is Verdict.PASS, str(report)
+
+
+@pytest.mark.usefixtures("plain_products")
+@pytest.mark.parametrize("spoil", ["lost", "doubled", "half zero"])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_a_spoiled_bias_of_a_layer_with_dropout_fails(dtype: torch.dtype, spoil: str) -> None:
+    report = gradproof.check(*encoder(dtype, 0, spoil))
+    assert report.verdict is Verdict.FAIL
+    assert str(report.findings[0].input).startswith("linear1.parametrizations.bias")

@@ -186,3 +186,49 @@ def test_a_factor_that_most_entries_hide_is_no_pass() -> None:
     x = torch.randn(300, generator=torch.Generator().manual_seed(68)).to(dtype).requires_grad_()
     report = gradproof.check(custom(only, lambda saved, g: 1.25 * g * saved[0].cos()), x, modes="reverse")
     assert report.verdict is not Verdict.PASS, str(report)
+
+
+class _Passed(torch.autograd.Function):
+    """What is given, by a kernel of half precision; each mode has a factor of its own."""
+
+    @staticmethod
+    def forward(x: torch.Tensor, backward: float, forward: float) -> torch.Tensor:
+        if x.dtype is torch.float64:
+            raise TypeError
+        return x.clone()
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: torch.Tensor) -> None:
+        _, ctx.by_backward, ctx.by_forward = inputs
+
+    @staticmethod
+    def backward(ctx: Any, *grads: torch.Tensor) -> Any:
+        return ctx.by_backward * grads[0], None, None
+
+    @staticmethod
+    def jvp(ctx: Any, *tangents: Any) -> Any:
+        return ctx.by_forward * tangents[0]
+
+
+def network_of_kinks(seed: int, backward: float = 1.0, forward: float = 1.0) -> tuple[Any, torch.Tensor]:
+    torch.manual_seed(seed)
+    layers = torch.nn.Linear(4, 10), torch.nn.ReLU(), torch.nn.Linear(10, 4), torch.nn.LayerNorm(4)
+    network = torch.nn.Sequential(*layers).half()
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return network(_Passed.apply(x, backward, forward)) + x
+
+    return function, torch.randn(3, 4, dtype=torch.float16).requires_grad_()
+
+
+@pytest.mark.parametrize("seed", [0, 2, 4, 8])
+def test_what_segments_clear_of_reverse_mode_is_right_in_forward_mode(seed: int) -> None:
+    report = gradproof.check(*network_of_kinks(seed), seed=seed)
+    assert report.verdict is not Verdict.FAIL, str(report)
+
+
+@pytest.mark.parametrize("factors", [(1.0, 2.0), (2.0, 2.0), (2.0, 1.0)])
+def test_what_either_mode_alone_claims_is_not_cleared(factors: tuple[float, float]) -> None:
+    report = gradproof.check(*network_of_kinks(0, *factors))
+    assert report.verdict is Verdict.FAIL
+    assert "jacobian" in {finding.property for finding in report.findings}

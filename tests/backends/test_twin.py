@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -264,14 +265,43 @@ def test_numbers_that_are_rounded_where_no_operator_is_seen_are_no_twin() -> Non
     assert problem_of(function, numbers(20, dtype=torch.float32)).evaluates_in is None
 
 
-def test_random_numbers_in_half_precision_leave_no_twin() -> None:
-    def of(dtype: torch.dtype) -> list[str]:
-        dropped = gradproof.check(lambda x: torch.nn.functional.dropout(x.sin(), 0.5), numbers(40, dtype=dtype))
-        assert dropped.verdict is not Verdict.FAIL, str(dropped)
-        return [note for note in dropped.notes if "float64" in note]
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+@pytest.mark.parametrize("name", ["dropout", "randn_like", "bernoulli"])
+def test_random_numbers_in_low_precision_leave_a_twin(name: str, dtype: torch.dtype) -> None:
+    x = numbers(40, dtype=dtype)
+    report = gradproof.check(DRAWING[name], (x, x.detach().cos().requires_grad_()))
+    assert report.verdict is Verdict.PASS, str(report)
+    assert any("float64" in note for note in report.notes)
 
-    assert not of(torch.bfloat16)
-    assert of(torch.float32)
+
+# outputs that are no finite numbers, alike in both
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+@pytest.mark.parametrize("value", [-math.inf, math.inf, math.nan])
+def test_outputs_that_are_no_numbers_leave_a_twin(value: float, dtype: torch.dtype) -> None:
+    def partly(factor: float) -> Callable[[torch.Tensor], torch.Tensor]:
+        times = custom(torch.sin, lambda s, g: factor * g * s[0].cos())
+        return lambda x: times(x).masked_fill(torch.arange(6) == 2, value)
+
+    x = numbers(6, dtype=dtype)
+    assert problem_of(partly(1.0), x).evaluates_in is not None
+    right = gradproof.check(partly(1.0), x, modes="reverse")
+    assert right.verdict is Verdict.INCONCLUSIVE, str(right)
+    assert {finding.output_element for finding in right.findings} == {(2,)}
+    wrong = gradproof.check(partly(2.0), x, modes="reverse")
+    assert wrong.verdict is Verdict.FAIL
+    assert wrong.findings[0].status is Status.WRONG
+    assert wrong.findings[0].wrong == 5
+    assert wrong.findings[0].output_element == wrong.findings[0].input_element != (2,)
+
+
+def test_values_beside_what_is_no_number_tell_a_twin() -> None:
+    def other(x: torch.Tensor) -> torch.Tensor:
+        slope = 1.0 if x.dtype is torch.float32 else 1.01
+        return (slope * x).sin().masked_fill(torch.arange(6) == 2, -math.inf)
+
+    assert problem_of(other, numbers(6, dtype=torch.float32)).evaluates_in is None
 
 
 # many elements
@@ -338,24 +368,56 @@ def test_a_wrong_gradient_of_a_zero_weight_before_them_fails(name: str) -> None:
         gradcheck(wrong, _behind_zero(), fast_mode=True)
 
 
-@pytest.mark.parametrize(
-    ("name", "same"), [("dropout", True), ("randn", True), ("randn_like", False), ("rand_like", False)]
-)
-def test_whether_numbers_are_the_same_is_seen_in_two_runs(name: str, same: bool) -> None:
-    drawn = Drawn(draws=True)
+DRAWN_WITH: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
+    "rrelu": lambda x, w: x.sin() + w * torch.nn.functional.rrelu(x, training=True),
+    "multinomial": lambda x, w: x.sin() + w * torch.multinomial(x.exp(), 50, replacement=True),
+}
+"""The same, where numbers are drawn in one with a computation."""
+
+
+@pytest.mark.parametrize("name", [*DRAWING, *DRAWN_WITH])
+def test_what_a_call_draws_is_given_to_its_twin(name: str) -> None:
+    drawn, function = Drawn(draws=True), {**DRAWING, **DRAWN_WITH}[name]
     assert not drawn.is_same
-    for run, dtype in ((drawn.by_call, torch.float32), (drawn.by_twin, torch.float64)):
-        inputs = [tensor.detach().to(dtype) for tensor in _behind_zero()]
+    made: list[torch.Tensor] = []
+    for dtype in (torch.bfloat16, torch.float64, torch.float64):
+        x = _behind_zero()[0].detach().bfloat16().to(dtype)
         torch.manual_seed(0)
-        first = run(functools.partial(DRAWING[name], *inputs))
-        run(functools.partial(DRAWING[name], *inputs))  # is not looked at
-        assert torch.allclose(first.double(), inputs[0].double().sin())
-    assert drawn.is_same is same
+        if not made:
+            made.append(drawn.by_call(functools.partial(function, x, torch.ones_like(x))))
+            continue
+        with drawn.given():
+            made.append(function(x, torch.ones_like(x)))
+    assert drawn.is_same
+    assert torch.allclose(made[0].double(), made[1], rtol=2.0**-6, atol=2.0**-6)
+    assert torch.equal(made[1], made[2])
+
+
+@pytest.mark.parametrize(
+    "another",
+    [lambda x: torch.rand_like(x), lambda x: torch.randn_like(x[1:]), lambda x: x, lambda x: torch.rrelu(x, 0.2)],
+)
+def test_a_twin_that_draws_something_else_is_none(another: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    drawn, x = Drawn(draws=True), _behind_zero()[0].detach()
+    drawn.by_call(lambda: torch.randn_like(x))
+    with drawn.given():
+        another(x.double())
+    assert not drawn.is_same
+
+
+def test_other_numbers_in_one_with_a_computation_are_no_twins() -> None:
+    drawn, x = Drawn(draws=True), _behind_zero()[0].detach()
+    for seed, dtype in enumerate((torch.bfloat16, torch.float64)):
+        torch.manual_seed(seed)
+        with drawn.given():
+            drawn.by_call(lambda dtype=dtype: torch.nn.functional.rrelu(x.to(dtype), training=True))
+    assert not drawn.is_same
 
 
 def test_a_call_that_draws_nothing_is_not_looked_at() -> None:
     drawn = Drawn(draws=False)
-    assert drawn.by_call(lambda: 3) == drawn.by_twin(lambda: 3)
+    with drawn.given():
+        assert drawn.by_call(lambda: 3) == 3
     assert drawn.is_same
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from array_problem import DOUBLE, SINGLE, Part, investigation
 
-from gradproof.core.noise import computed_in, is_made_of_steps, learn_noise, measured, on_jump, staying, told
+from gradproof.core.noise import computed_in, learn_noise, measured, on_jump, staying, told
 
 x = np.linspace(0.3, 2.1, 24)
 
@@ -90,22 +90,6 @@ def test_a_twin_that_rounds_is_no_better_than_what_it_rounds_to():
     coarser = computed_in(investigation(np.sin, x).problem, [SINGLE])
     assert (coarser.outputs.coarsest_eps, coarser.inputs.coarsest_eps) == (SINGLE, DOUBLE)
     assert computed_in(coarser, [DOUBLE]).outputs.coarsest_eps == SINGLE
-
-
-@pytest.mark.parametrize(
-    ("function", "made_of_steps"),
-    [
-        (lambda x: np.round(100 * x), True),
-        (lambda x: np.round(np.sin(x), 3), True),
-        (lambda x: np.floor(1000 * x) / 1000, True),
-        (lambda x: np.sin(x.astype(np.float16).astype(float)), False),
-        (lambda x: np.round(np.sin(x) * 2**16) / 2**16, False),
-        (lambda x: x.astype(np.float32), False),
-    ],
-)
-def test_steps_of_decimal_places_are_no_format_s(function, made_of_steps):
-    case = measured(investigation(function, x + 0.01 / 7))
-    assert is_made_of_steps(case, case.outputs.blocks[0]) is made_of_steps
 
 
 def test_noise_is_what_stays():

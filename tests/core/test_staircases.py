@@ -6,9 +6,10 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from array_problem import investigation
+from array_problem import DOUBLE, SINGLE, investigation
 
-from gradproof.core.staircases import step_width
+from gradproof.core.noise import measured
+from gradproof.core.staircases import is_made_of_steps, step_width
 
 Function = Callable[[np.ndarray], np.ndarray]
 
@@ -59,3 +60,30 @@ def test_a_function_that_refuses_long_steps_has_none() -> None:
         return x
 
     assert width(guarded, point) is None
+
+
+@pytest.mark.parametrize(
+    ("function", "made_of_steps"),
+    [
+        (lambda x: np.round(100 * x), True),
+        (lambda x: np.round(np.sin(x), 3), True),
+        (lambda x: np.floor(1000 * x) / 1000, True),
+        (lambda x: np.sin(x.astype(np.float16).astype(float)), False),
+        (lambda x: np.round(np.sin(x) * 2**16) / 2**16, False),
+        (lambda x: x.astype(np.float32), False),
+    ],
+)
+def test_steps_of_decimal_places_are_no_format_s(function: Function, made_of_steps: bool) -> None:
+    case = measured(investigation(function, np.linspace(0.3, 2.1, 24) + 0.01 / 7))
+    assert case is not None
+    assert is_made_of_steps(case, case.outputs.blocks[0], DOUBLE) is made_of_steps
+
+
+def test_steps_of_numbers_of_order_one_inside_are_not_meant() -> None:
+    def leveled(x: np.ndarray) -> np.ndarray:
+        return (np.float32(1.0) - np.cos(x.astype(np.float32))).astype(float)
+
+    case = measured(investigation(leveled, np.linspace(0.8e-3, 1.2e-3, 24)))
+    assert case is not None
+    assert is_made_of_steps(case, case.outputs.blocks[0], DOUBLE)
+    assert not is_made_of_steps(case, case.outputs.blocks[0], SINGLE)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 import torch
 from functions import custom
@@ -71,6 +72,19 @@ def test_a_slope_that_round_off_hides_from_steps_as_short_as_the_point_is_wrong_
     assert report.findings[0].entries[0].numeric == 0
     zero = custom(lambda x: torch.ones_like(x), lambda _, g: 0.0 * g)
     assert check(zero, small(torch.float64, 1e-8)).verdict is Verdict.PASS
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_zero_is_not_the_derivative_between_steps_of_a_one_inside(seed: int) -> None:
+    """In float32 `1 - cos(x)` at 4e-3 has 1/64 of its value for a step: those of the numbers near 1."""
+    x = (4e-3 * np.random.default_rng(seed).uniform(0.5, 1.5, 3)).astype(np.float32)
+
+    def cancelled(x: np.ndarray) -> np.ndarray:
+        return (np.float32(1.0) - np.cos(x)).sum()
+
+    assert check(cancelled, x, grad=lambda x: 0 * x).verdict is not Verdict.PASS
+    assert check(cancelled, x, grad=np.sin).verdict is Verdict.PASS
+    assert check(cancelled, x, grad=lambda x: 2 * np.sin(x)).verdict is Verdict.FAIL
 
 
 def test_a_large_constant_that_hides_every_entry_is_no_pass() -> None:

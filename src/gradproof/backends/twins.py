@@ -34,6 +34,9 @@ def same_function(fine: Vector, coarse: Vector, eps: float) -> bool:
     True
     >>> same_function(np.array([1.0, 2.0]), np.array([1.0, 2.001]), 2.0**-23)
     False
+    >>> nowhere = np.array([-np.inf, 2.0])  # what is no number tells nothing; the others still do
+    >>> same_function(nowhere, nowhere.copy(), 2.0**-23), same_function(nowhere, nowhere + 0.001, 2.0**-23)
+    (True, False)
     """
     if fine is coarse:
         return True
@@ -89,12 +92,15 @@ def is_coarse(there: Vector, here: Vector) -> bool:
 
 
 def _largest(values: Vector) -> float:
+    """The largest number: what is none has no round-off that others could share."""
     largest = [max(float(values[part].max()), -float(values[part].min())) for part in parts(len(values))]
-    return float(np.max(largest, initial=0.0))  # NaN stays
+    found = float(np.max(largest, initial=0.0))
+    return found if np.isfinite(found) else float(np.abs(values[np.isfinite(values)]).max(initial=0.0))
 
 
 def _near(left: Vector, right: Vector, allowed: Vector) -> bool:
     """Whether they differ by no more than that, where one of them is a finite number."""
-    apart = left - right
+    with np.errstate(invalid="ignore"):
+        apart = left - right
     near = np.abs(apart, out=apart) <= allowed
     return bool(near.all()) or bool((near | (~np.isfinite(left) & ~np.isfinite(right))).all())

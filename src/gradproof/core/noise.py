@@ -33,7 +33,6 @@ from gradproof.core.jumps import jumps
 from gradproof.core.nearby import is_straight
 from gradproof.core.norm import PART, norm, parts
 from gradproof.core.precision import (
-    BY_DESIGN,
     CLEAR,
     COARSEST_NOISE,
     DOUBLE,
@@ -52,7 +51,7 @@ from gradproof.core.precision import (
 from gradproof.core.problem import Problem
 from gradproof.core.ripples import ripples
 from gradproof.core.seen import Note
-from gradproof.core.space import Block, Space
+from gradproof.core.space import Space
 from gradproof.core.types import Flags, Matrix, Vector
 
 # Steps in ratios that are no powers of two, as in the ladder; of few bits, so that points are stored exactly.
@@ -73,8 +72,6 @@ _MIDDLE, _STRAIGHT = 2, 0.05
 # Jumps are looked for in this many cells, and so far around the point, along one direction after the other: solvers
 # take one iteration more or less only here and there.
 _CELLS, _SPANS = 64, (0.5, 1.0, 0.25, 2.0)
-# How far a whole number of steps is from a whole number, by round-off of a decimal place.
-_WHOLE = 1e-6
 
 
 def learn_noise(
@@ -228,17 +225,6 @@ def computed_in(problem: Problem, precisions: Sequence[float]) -> Problem:
     outputs = Space(tuple(replace(block, eps=max(block.eps, eps)) for block, eps in blocks))
     twin = None if problem.evaluates_in is None else max(problem.evaluates_in, *precisions)
     return replace(problem, outputs=outputs, evaluates_in=twin)
-
-
-def is_made_of_steps(problem: Problem, output: Block) -> bool:
-    """Whether the steps of an output are no floating-point format's: wider, or between numbers of so many decimals."""
-    value = problem.value[output.slice]
-    step = output.eps * norm(value) / math.sqrt(output.size)
-    if output.eps > BY_DESIGN or not step:
-        return True
-    decimals = math.floor(-math.log10(step))
-    scaled = np.multiply.outer([10.0**places for places in range(decimals - 1, decimals + 3)], value)
-    return bool((np.abs(scaled - np.rint(scaled)) <= _WHOLE).all(axis=1).any())
 
 
 def _evaluated_in(problem: Problem) -> float:

@@ -97,9 +97,11 @@ def clear(stencil: Stencil, tolerances: Tolerances, judged: Judged) -> None:
     """
     investigation, problem = stencil.investigation, stencil.problem
     low = problem.coarsest_eps > DOUBLE and problem.evaluates_in is None and problem.noise is None
-    if not low or judged.mode is not Mode.REVERSE:
+    if not low:
         return
     which = np.flatnonzero(judged.status > Status.KINK.rank)
+    if judged.mode is Mode.FORWARD:
+        which = which[_is_claimed_in_reverse(investigation, judged, which)]
     if not len(which) or problem.capability(Elsewhere) is None:
         return
     kept = [k not in judged.sides or _is_claimed_beside(stencil, judged, k) for k in which.tolist()]
@@ -126,6 +128,17 @@ def _entries(judged: Judged, which: Indices, largest: Vector) -> _Entries:
         off = np.abs(suspects.analytic[which] - suspects.numeric[which])
     off[judged.status[which] != Status.WRONG.rank] = np.inf
     return _Entries(suspects.rows[which], suspects.columns[which], suspects.tolerance[which], largest, off)
+
+
+def _is_claimed_in_reverse(investigation: Investigation, judged: Judged, which: Indices) -> Flags:
+    """Of which entries reverse mode claims the same: that is asked along segments, and clears both."""
+    rows, suspects = investigation.rows, judged.suspects
+    if rows is None:
+        return np.zeros(len(which), dtype=np.bool_)
+    with np.errstate(invalid="ignore"):
+        apart = np.abs(rows[suspects.rows[which], suspects.columns[which]] - suspects.analytic[which])
+        alike: Flags = apart <= np.nan_to_num(suspects.tolerance[which])
+    return alike
 
 
 def _is_claimed_beside(stencil: Stencil, judged: Judged, which: int) -> bool:

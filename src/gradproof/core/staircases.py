@@ -13,7 +13,9 @@ import numpy as np
 
 from gradproof.core.along import values_along
 from gradproof.core.investigation import Investigation
-from gradproof.core.precision import DOUBLE, EVALUATION_ROUND_OFF, NOISY_SHARE
+from gradproof.core.norm import norm
+from gradproof.core.precision import BY_DESIGN, DOUBLE, EVALUATION_ROUND_OFF, NOISY_SHARE
+from gradproof.core.problem import Problem
 from gradproof.core.space import Block
 from gradproof.core.types import Flags, Vector
 
@@ -24,8 +26,12 @@ _LONG, _MOST, _MOVED = (12, 8, 4), 0.75, 2.0**8
 _LARGE, _SMALL, _FEWEST = 0.5, 0.25, 3
 # Steps are not meant that are no wider than so many spacings of numbers of order one, which may be inside.
 _ROUNDING = 2.0**8
+# The same in the numbers of the function's own precision, where a width is known by how noisy it is: a few roundings.
+_INSIDE = 2.0**4
 # How far a width may be from a power of ten or of two that is meant, and a number of steps from a whole one.
 _MEANT, _WHOLE = 1e-3, 1e-6
+# How far a whole number of steps is from a whole number, by round-off of a decimal place.
+_DECIMAL = 1e-6
 
 
 def step_width(investigation: Investigation, output: Block, input_: Block) -> float | None:
@@ -45,6 +51,22 @@ def step_width(investigation: Investigation, output: Block, input_: Block) -> fl
         return None
     widths = (width for width in _meant(narrowest) if _are_whole(small, width))
     return next(widths, None) if len(small) >= _FEWEST else None
+
+
+def is_made_of_steps(problem: Problem, output: Block, eps: float) -> bool:
+    """Whether the steps of an output are no floating-point format's: wider, or between numbers of so many decimals.
+
+    Nor are they steps of the numbers of order one, spaced by `eps`, that something small may be the difference of.
+    """
+    value = problem.value[output.slice]
+    step = output.eps * norm(value) / math.sqrt(output.size)
+    if 0.0 < step <= _INSIDE * eps * max(1.0, float(np.abs(problem.point).max(initial=0.0))):
+        return False
+    if output.eps > BY_DESIGN or not step:
+        return True
+    decimals = math.floor(-math.log10(step))
+    scaled = np.multiply.outer([10.0**places for places in range(decimals - 1, decimals + 3)], value)
+    return bool((np.abs(scaled - np.rint(scaled)) <= _DECIMAL).all(axis=1).any())
 
 
 def _meant(width: float) -> list[float]:

@@ -12,14 +12,14 @@ import numpy as np
 from gradproof.core.afar import change_of
 from gradproof.core.flags import some
 from gradproof.core.investigation import Investigation
-from gradproof.core.noise import is_made_of_steps, learn_noise
+from gradproof.core.noise import learn_noise
 from gradproof.core.norm import norm
 from gradproof.core.options import Options
 from gradproof.core.precision import DOUBLE, USUAL_STEP
-from gradproof.core.problem import Mode
+from gradproof.core.problem import Mode, Problem
 from gradproof.core.seen import Note, Seen
 from gradproof.core.space import Block
-from gradproof.core.staircases import step_width
+from gradproof.core.staircases import is_made_of_steps, step_width
 from gradproof.core.status import Status
 from gradproof.core.types import Vector
 from gradproof.properties.property import Compare, Found, Pause, at_once
@@ -129,7 +129,7 @@ def _between_steps(investigation: Investigation, found: Finding | Seen) -> Itera
         yield found
         return
     width = step_width(investigation, output, input_)
-    if width is None and is_made_of_steps(investigation.problem, output):
+    if width is None and is_made_of_steps(investigation.problem, output, _spacing(investigation.made)):
         width = output.eps * norm(investigation.problem.value[output.slice]) / math.sqrt(output.size)
     if width is not None:
         yield Note(_AS_ZERO.format(output=output.label, width=width, input=input_.label))
@@ -139,6 +139,11 @@ def _between_steps(investigation: Investigation, found: Finding | Seen) -> Itera
             kind = "staircase"
         headline = found.headline.replace(MISMATCH, UNJUDGED, 1) + text
         yield replace(found, status=Status.INCONCLUSIVE, kind=kind, headline=headline, hint=_SAY_WHICH)
+
+
+def _spacing(made: Problem) -> float:
+    """That of the numbers that a function is said to be computed with."""
+    return made.coarsest_eps if made.evaluates_in is None else made.evaluates_in
 
 
 def _stands_still(investigation: Investigation, found: Finding) -> bool:

@@ -221,7 +221,7 @@ def _twinned(
         twin, tries, _ = find_widened(call, narrow_point, narrow.chosen, narrow.here)
     if twin is None:
         return None
-    wide = WideCall(call, widens=twin.widens)
+    wide = WideCall(call, twin)
     try:
         point = Point(wide, masked=False)
         first = _first_call(wide, point)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 
@@ -18,6 +19,24 @@ _JUMPS = 2.0**12
 def largest(outputs: Sequence[torch.Tensor]) -> float:
     """The largest number of all."""
     return max((float(output.abs().max()) for output in outputs if output.numel()), default=0.0)
+
+
+def same_nowhere(fine: Sequence[Any], chosen: Sequence[int], coarse: Sequence[torch.Tensor]) -> dict[int, torch.Tensor]:
+    """By the number of an output, where both have the same that is no finite number: -inf, inf or NaN."""
+    found: dict[int, torch.Tensor] = {}
+    for index, output in zip(chosen, coarse, strict=True):
+        other = fine[index] if index < len(fine) else None
+        if isinstance(other, torch.Tensor) and other.shape == output.shape and not bool(torch.isfinite(other).all()):
+            other, own = other.detach(), output.detach().to(other.dtype)
+            found[index] = ~torch.isfinite(other) & ((other == own) | (other.isnan() & own.isnan()))
+    return found
+
+
+def without(output: Any, nowhere: torch.Tensor | None) -> Any:
+    """An output with zeros there."""
+    if nowhere is None or not isinstance(output, torch.Tensor) or output.shape != nowhere.shape:
+        return output
+    return output.masked_fill(nowhere, 0)
 
 
 def pairs(first: Sequence[torch.Tensor], second: Sequence[torch.Tensor]) -> list[tuple[torch.Tensor, torch.Tensor]]:

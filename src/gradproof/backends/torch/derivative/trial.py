@@ -28,8 +28,9 @@ from gradproof.backends.torch.derivative.alike import (
     real,
     same_change,
     same_function,
+    same_nowhere,
+    without,
 )
-from gradproof.backends.torch.derivative.drawn import Drawn
 from gradproof.backends.torch.derivative.round_off import RandomRounding
 from gradproof.backends.torch.derivative.twin import NOT_TRIED, Tried, Twin
 from gradproof.backends.torch.derivative.widening import Widening, wide
@@ -43,7 +44,7 @@ from gradproof.backends.twins import (
 )
 from gradproof.core.draws import random_probe
 from gradproof.core.neighbours import Neighbours
-from gradproof.core.precision import DERIVATIVE_ROUND_OFF, DOUBLE, HALF_OR_LESS, WIDEST_FORMAT
+from gradproof.core.precision import DERIVATIVE_ROUND_OFF, DOUBLE, WIDEST_FORMAT
 from gradproof.core.types import Vector
 
 _DOUBLE = (torch.float64, torch.complex128)
@@ -106,23 +107,29 @@ class _Trial:
     def __init__(self, call: Call, point: Point, chosen: Sequence[int], outputs: Sequence[torch.Tensor]) -> None:
         self._call, self._point, self._chosen = call, point, chosen
         self._evaluations = 0
-        self._twin, self._drawn = Twin(call, point), Drawn(draws=call.draws)
+        self._twin = Twin(call, point)
+        self._drawn = self._twin.drawn
         self._at = _Base(point.coordinates, [], outputs)
+        self._nowhere: dict[int, torch.Tensor] = {}
+        """Which elements of an output are no finite numbers, of twin and call alike."""
         self._spreads_here: list[torch.Tensor] | None = None
         """By how much round-off moves each number of the outputs at the point, once that was asked."""
 
     def run(self) -> Tried:
-        """Random numbers may be others in double precision: in float32 that is seen, in half it would not be."""
+        """Random numbers may be others in double precision: those of the call are recorded first, and given to it."""
         if any(tensor.layout is not torch.strided for tensor in self._point.tensors):
             return NOT_TRIED
         twin = self._twin
         try:
+            if self._drawn.draws:
+                self._called(self._point.coordinates)
             with Widening() as widened:
                 twin.here = self._run(self._point.coordinates)
             twin.widens, twin.inside = widened.coarsest > 0.0, max(self._point.space.coarsest_eps, widened.coarsest)
-            if twin.inside > WIDEST_FORMAT or (self._call.draws and twin.inside > HALF_OR_LESS):
+            if twin.inside > WIDEST_FORMAT:
                 return Tried(None, self._evaluations)
-            self._at = dataclasses.replace(self._at, wide=twin.here)
+            self._nowhere = same_nowhere(twin.here, self._chosen, self._at.outputs)
+            self._at = _Base(self._at.coordinates, self._told(twin.here), self._chosen_told(self._at.outputs))
             are_wide = self._are_wide()
             is_one = (are_wide and self._follows()) or self._is_one_further_away()
             is_one = is_one and self._drawn.is_same
@@ -132,7 +139,15 @@ class _Trial:
 
     def _run(self, coordinates: Vector) -> list[Any]:
         self._evaluations += 1
-        return self._drawn.by_twin(lambda: self._twin.run(coordinates))
+        return self._told(self._twin.run(coordinates))
+
+    def _told(self, outputs: list[Any]) -> list[Any]:
+        """All outputs, with zeros where twin and call are the same that is no finite number: that tells nothing."""
+        return [without(output, self._nowhere.get(index)) for index, output in enumerate(outputs)]
+
+    def _chosen_told(self, outputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        """The same of the chosen ones."""
+        return [without(o, self._nowhere.get(i)) for i, o in zip(self._chosen, outputs, strict=True)]
 
     def _are_wide(self) -> bool:
         """Whether the outputs of a twin are those of the call in double precision."""
@@ -342,7 +357,8 @@ class _Trial:
             for leaf in self._point.leaves:
                 leaf.write(coordinates[leaf.block.slice])
             original = flatten_outputs(self._drawn.by_call(self._call))
-            return [original[i].detach().clone() for i in self._chosen]  # one may be an input
+            copies = [original[i].detach().clone() for i in self._chosen]  # one may be an input
+            return self._chosen_told(copies)
         finally:
             self._point.restore()
 

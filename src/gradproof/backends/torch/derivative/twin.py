@@ -11,14 +11,15 @@ can be made, derivative included.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from typing import Any, NamedTuple
 
 import torch
 
 from gradproof.backends.calls import Call
 from gradproof.backends.torch.calls import flatten_outputs, is_floating
+from gradproof.backends.torch.derivative.drawn import Drawn
 from gradproof.backends.torch.derivative.widening import Widening, wide
 from gradproof.backends.torch.tensors.coordinates import build
 from gradproof.backends.torch.tensors.point import Point
@@ -32,6 +33,8 @@ class Twin:
         self._call, self._point = call, point
         self.widens = False
         """Whether the function is to be widened on the way: it does not compute in double precision by itself."""
+        self.drawn = Drawn(draws=call.draws)
+        """The random numbers of the call, which it is given."""
         self.inside = 0.0
         """The widest spacing of the numbers that it computes with by itself."""
         self.is_sharper = False
@@ -54,21 +57,24 @@ class Twin:
 
     def run_with(self, moved: Sequence[torch.Tensor]) -> list[Any]:
         """The outputs with these tensors in place of those under test."""
-        with _around(widens=self.widens):
+        with _around(self):
             return flatten_outputs(self._call.with_values({**self._constants, **self._point.placed(moved)}))
 
 
-def _around(*, widens: bool) -> AbstractContextManager[Any]:
-    return Widening() if widens else nullcontext()
+@contextmanager
+def _around(twin: Twin) -> Generator[None]:
+    """What one run of a twin is run in: double precision throughout, and the random numbers of the call."""
+    with Widening() if twin.widens else nullcontext(), twin.drawn.given():
+        yield
 
 
 class WideCall(Call):
     """A call whose floating-point tensors are double-precision copies, each a leaf of its own."""
 
-    def __init__(self, call: Call, *, widens: bool) -> None:
-        """`widens`: as the `Twin` does."""
+    def __init__(self, call: Call, twin: Twin) -> None:
+        """A call that runs as its `twin` does."""
         self.__dict__.update(call.__dict__)
-        self._narrow, self._widens = call, widens
+        self._narrow, self._twin = call, twin
         self.flat = [_widened(value) for value in call.flat]
         tested = set(self.differentiable())
         self._tested = {i: self.flat[i] for i in tested}
@@ -88,7 +94,7 @@ class WideCall(Call):
     def with_values(self, replaced: Mapping[int, Any]) -> Any:
         """Constants are fresh copies each time: batch norm writes to its statistics."""
         constants = {i: value.clone() for i, value in self._constants.items() if i not in replaced}
-        with _around(widens=self._widens):
+        with _around(self._twin):
             return self._narrow.with_values({**constants, **self._tested, **replaced})
 
 
