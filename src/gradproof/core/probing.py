@@ -20,7 +20,6 @@ from gradproof.core.flags import some
 from gradproof.core.glance import Glance
 from gradproof.core.hidden import (
     BESIDE_OTHERS,
-    certified,
     doubts,
     doubts_of_all,
     doubts_of_zeros,
@@ -33,6 +32,7 @@ from gradproof.core.hidden import (
 from gradproof.core.investigation import Investigation
 from gradproof.core.joint import row_agrees
 from gradproof.core.judge import Judge
+from gradproof.core.largest import certified
 from gradproof.core.ledger import Ledger
 from gradproof.core.options import Options
 from gradproof.core.precision import DOUBLE

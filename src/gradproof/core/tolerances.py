@@ -81,6 +81,8 @@ class Tolerances:
         self._accepts_bars = bool(self._negligible) or blurred
         self._certifies = options.certify
         self._most: Vector | None = None
+        self._counted: Vector | float = np.inf
+        """Of each input block, the size of the largest numerical entry that counts."""
         self._blurred: dict[int, Vector] = {}
         self._sharp: bool | None = None
 
@@ -161,9 +163,13 @@ class Tolerances:
         return np.broadcast_to((claimed <= _DUST * floor).all(axis=1, keepdims=True), claimed.shape)
 
     def bound(self, largest: Sequence[float] | None) -> None:
-        """Excuse no entry of an input more than a part of what one of this size is, if a certificate knows of any."""
+        """Excuse no entry of an input more than a part of what one of this size is, if a certificate knows of any.
+
+        Nor is anything negligible beside larger ones: what a step measures that reaches over a jump is no slope.
+        """
         if largest is not None:
             blocks = self._stencil.problem.inputs.blocks
+            self._counted = np.array(largest)
             most = [BOUNDED * size for size in largest]
             single = len(blocks) == 1
             self._most = alike(blocks[0].size, most[0]) if single else np.repeat(most, [b.size for b in blocks])
@@ -313,7 +319,7 @@ class Tolerances:
         _learn(self._numeric, numeric, rows, columns)
         if self._depends:
             inputs = self._stencil.problem.inputs
-            atol = of_blocks(inputs, self._negligible * self.rtol) * self.largest
+            atol = of_blocks(inputs, self._negligible * self.rtol) * np.minimum(self.largest, self._counted)
             if self._low:  # a gradient that should be zero is made of others, and of their round-off
                 rounds_in = np.maximum(inputs.eps, self._stencil.problem.outputs.finest_eps)
                 atol = np.maximum(
