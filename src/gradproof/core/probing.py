@@ -133,8 +133,8 @@ class Prober:
         unseen = self._unseen()
         ledger.is_settled = not unseen
         if unseen and ledger.is_affordable:  # the last resort
-            outputs = hidden_outputs(ledger, unseen)
-            compared = every_entry(ledger.investigation, ledger.options, (Mode.REVERSE,), Known(ledger.survey, outputs))
+            known = Known(ledger.survey, hidden_outputs(ledger, unseen), counted=certified(ledger))
+            compared = every_entry(ledger.investigation, ledger.options, (Mode.REVERSE,), known)
             yield Outcome(compared.judged, [*compared.unseen, *self._lost], compared.seen)
         else:
             told = [*(doubts(ledger, unseen) or doubts_of_all(ledger)), *self._lost]

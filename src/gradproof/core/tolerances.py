@@ -163,16 +163,18 @@ class Tolerances:
         return np.broadcast_to((claimed <= _DUST * floor).all(axis=1, keepdims=True), claimed.shape)
 
     def bound(self, largest: Sequence[float] | None) -> None:
-        """Excuse no entry of an input more than a part of what one of this size is, if a certificate knows of any.
-
-        Nor is anything negligible beside larger ones: what a step measures that reaches over a jump is no slope.
-        """
+        """Excuse no entry of an input more than a part of what one of this size is, if a certificate knows of any."""
+        self.count_at_most(largest)
         if largest is not None:
             blocks = self._stencil.problem.inputs.blocks
-            self._counted = np.array(largest)
             most = [BOUNDED * size for size in largest]
             single = len(blocks) == 1
             self._most = alike(blocks[0].size, most[0]) if single else np.repeat(most, [b.size for b in blocks])
+
+    def count_at_most(self, largest: Sequence[float] | None) -> None:
+        """Nothing is negligible beside larger entries than these: steps that reach over a jump measure no slope."""
+        if largest is not None:
+            self._counted = np.array(largest)
 
     def bounded(self, size: Matrix, columns: Places) -> Matrix:
         """The sizes of entries, as far as they count."""
