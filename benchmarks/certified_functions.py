@@ -306,6 +306,15 @@ def kinks() -> None:
     case("maximum with ties", kind, lambda s: (torch.maximum, ((x := s.normal(60)), x + half_zero(s.normal(60)))))
 
 
+def sawteeth() -> None:
+    kind = "sawteeth"
+    of_normal("remainder of 0.001, 30", kind, lambda x: x % 1e-3, 30)
+    of_normal("rounding error to 0.001, 20", kind, lambda x: x - (x * 1e3).round().detach() / 1e3, 20)
+    of_normal("sin + remainder, summed", kind, lambda x: (x.sin() + 0.3 * (x % 1e-3)).sum(), 30)
+    of_normal("remainders among sines", kind, lambda x: torch.where(torch.arange(40) % 2 == 0, x % 1e-3, x.sin()), 40)
+    of_normal("square + remainder, 1", kind, lambda x: x**2 + 2e-3 * x * torch.floor(x / 9e-4) * 9e-4, 1)
+
+
 def convolve_twice(x: Tensor, first: Tensor, second: Tensor) -> Tensor:
     return functional.conv2d(functional.conv2d(x, first).relu(), second)
 
@@ -344,5 +353,5 @@ def networks() -> None:
     )
 
 
-for _fill in (plain, offsets, scales, noise, low, kinks, tolerances, networks):
+for _fill in (plain, offsets, scales, noise, low, kinks, sawteeth, tolerances, networks):
     _fill()

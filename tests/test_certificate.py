@@ -320,3 +320,63 @@ def test_a_lone_error_of_a_large_sum_is_located_just_above_the_certificate(size:
         report = check(squares(place, error), x)
         assert report.verdict is Verdict.FAIL
         assert report.findings[0].input_element == (place,)
+
+
+def rounded(x: torch.Tensor, k: float) -> torch.Tensor:
+    return (torch.round(k * x) / k).detach()
+
+
+SAWTEETH: dict[str, tuple[Any, int, int, int]] = {
+    "of 0.01": (lambda x: x % 1e-2, 30, 0, 25),
+    "of 0.001": (lambda x: x % 1e-3, 30, 4, 9),
+    "of rounding": (lambda x: x - rounded(x, 1e3), 20, 9, 0),
+    "of a sine": (lambda x: x - rounded(x.sin(), 200.0), 20, 4, 2),
+    "fractions": (lambda x: (50 * x).frac(), 30, 0, 18),
+    "in every other element": (lambda x: torch.where(torch.arange(len(x)) % 2 == 0, x % 1e-3, x.sin()), 40, 3, 34),
+    "that bend": (lambda x: x + 0.44 * (x * x % 7.6e-4), 3, 102, 0),
+}
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+@pytest.mark.parametrize("name", SAWTEETH)
+def test_no_lone_error_above_the_certificate_passes_on_a_sawtooth(name: str, sign: float) -> None:
+    """What steps measure that reach over its teeth is known to a check of a wrong derivative alone, and no excuse."""
+    function, size, seed, place = SAWTEETH[name]
+    x = torch.randn(size, dtype=torch.float64, generator=torch.Generator().manual_seed(seed)).requires_grad_()
+    slope = torch.autograd.grad(function(x).sum(), x)[0]
+    off = torch.zeros(size, dtype=torch.float64)
+
+    def run() -> Any:
+        return check(custom(function, lambda x, g: g * (slope + off)), x, properties="jacobian", seed=seed)
+
+    right = run()
+    assert right.verdict is Verdict.PASS
+    assert right.certificate is not None
+    off[place] = sign * 1.2 * right.certificate.smallest[0][1]
+    wrong = run()
+    assert wrong.verdict is Verdict.FAIL
+    assert (wrong.findings[0].input_element, wrong.findings[0].output_element) == ((place,), (place,))
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+@pytest.mark.parametrize(
+    ("function", "at"),
+    [
+        (lambda x: x**2 + 0.0019 * x * (torch.floor(x / 8.6e-4) * 8.6e-4), 0.7),
+        (lambda x: 0.037 * (x / 0.025).frac() * 0.025, 0.61),
+        (lambda x: x.sin() + 0.026 * (x / 1.3e-5).frac() * 1.3e-5, 0.6),
+    ],
+)
+def test_no_error_of_the_only_entry_passes_on_a_sawtooth(function: Any, at: float, sign: float) -> None:
+    """There are no others to tell noise by: what short steps see clearly is in doubt, then, and no pass."""
+    x = torch.tensor([at], dtype=torch.float64, requires_grad=True)
+    slope, off = torch.autograd.grad(function(x), x)[0], torch.zeros(1, dtype=torch.float64)
+
+    def run() -> Any:
+        return check(custom(function, lambda x, g: g * (slope + off)), x, properties="jacobian")
+
+    right = run()
+    assert right.verdict is Verdict.PASS
+    assert right.certificate is not None
+    off += sign * 1.2 * right.certificate.smallest[0][1]
+    assert run().verdict in (Verdict.FAIL, Verdict.INCONCLUSIVE)

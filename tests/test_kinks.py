@@ -376,3 +376,24 @@ def test_what_is_valid_at_a_kink_is_not_off_by_so_many_times_what_is_allowed(tmp
 
 def test_the_only_entry_at_a_kink_is_told_without_a_difference() -> None:
     assert "a valid subgradient" in str(check(torch.relu, point(0.0)))
+
+
+@pytest.mark.parametrize(("off", "expected"), [(0.0, {Verdict.PASS}), (2.0, {Verdict.FAIL}), (-2.0, {Verdict.FAIL})])
+def test_on_jumps_nothing_is_negligible_beside_what_steps_across_measure(off: float, expected: set[Verdict]) -> None:
+    x = torch.tensor([-0.401, 1.048, -7.703, 11.39, 7.207, 9.393], dtype=torch.float64, requires_grad=True)
+    spoiled = off * (torch.arange(6) == 0)
+    function = custom(lambda x: x * torch.floor(x / 1e-3), lambda x, g: g * (torch.floor(x[0] / 1e-3) + spoiled))
+    assert check(function, x, properties="jacobian", modes="reverse").verdict in expected
+
+
+@pytest.mark.parametrize("off", [0.0, 2.0, 50.0, -50.0])
+def test_a_wrong_entry_on_a_jump_among_thousands_is_not_forgotten(off: float) -> None:
+    """Its row is looked at alone, before all that is on kinks is looked at together."""
+    generator = torch.Generator().manual_seed(1068)
+    x = 10 * torch.randn(3000, dtype=torch.float64, generator=generator)
+    on_jumps = torch.rand(3000, generator=generator) < 0.01
+    x = torch.where(on_jumps, torch.round(x / 0.25) * 0.25, x)
+    spoiled = off * (torch.arange(3000) == int(on_jumps.nonzero()[0]))
+    function = custom(lambda x: torch.floor(x / 0.25) * 0.25, lambda x, g: g * spoiled)
+    verdict = check(function, x.requires_grad_(), properties="jacobian", modes="reverse").verdict
+    assert verdict in ({Verdict.FAIL, Verdict.INCONCLUSIVE} if off else {Verdict.PASS})

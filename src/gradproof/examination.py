@@ -28,6 +28,7 @@ from gradproof.core.stencil import Stencil
 from gradproof.core.wide import widened
 from gradproof.properties.by_twin import has_twin
 from gradproof.properties.property import Pause, Property
+from gradproof.properties.unexplained import left_in_doubt
 from gradproof.results.finding import Entry, Finding
 
 # An error that is seen clearly leaves no room for noise, unless a long step, on this rung, has a slope nearer to
@@ -95,6 +96,9 @@ def _with_noise_known(
         ):  # it was no noise
             investigation.take_as(investigation.made)
             return found
+        doubted = [] if _doubts(again) else left_in_doubt(investigation, options, found)
+        if doubted:
+            return [*again, *doubted]
         found = again
     return found
 

@@ -67,6 +67,15 @@ def test_what_is_negligible_next_to_a_large_entry_is_excused_only_by_default() -
     assert given.least_atol == 0.0
 
 
+def test_nothing_is_negligible_beside_more_than_a_certificate_knows_of() -> None:
+    tolerances = tolerances_of()
+    tolerances.bound([2.0])
+    tolerances.learn_numeric(np.array([[1.0, -1e6]]), *TILE)  # a step that reached over a jump
+    plain = tolerances_of()
+    plain.learn_numeric(np.array([[2.0]]), *TILE)
+    assert tolerances.least_atol == plain.least_atol
+
+
 def test_smaller_entries_that_come_later_take_nothing_back() -> None:
     tolerances = tolerances_of()
     tolerances.learn_numeric(np.array([[100.0]]), *TILE)

@@ -76,6 +76,8 @@ class Known:
     """A run that suffices, because the others are right; not where a tolerance or a certificate rests on them."""
     largest: Sequence[float] | None = None
     """No entry is excused more than entries of this size of each input are."""
+    counted: Sequence[float] | None = None
+    """Nothing is negligible beside entries that are larger than this; they may be excused more than these."""
 
 
 _NOTHING_KNOWN = Known()
@@ -91,6 +93,7 @@ def every_entry(
     stencil = Stencil(investigation, options.step, excused=options.atol or 0.0)
     tolerances = Tolerances(stencil, options)
     tolerances.bound(known.largest)
+    tolerances.count_at_most(known.counted)
     found: dict[Mode, list[Suspects]] = {mode: [] for mode in modes}
     needs_largest = tolerances.needs_largest
     height, length = _height(problem, options, keeps_tiles=needs_largest), length_of(problem, options)

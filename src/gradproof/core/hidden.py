@@ -6,10 +6,9 @@ import math
 
 import numpy as np
 
-from gradproof.core.agreement import largest_of, smallest_of
-from gradproof.core.draws import random_probe
 from gradproof.core.drowned import hidden_behind_order_one
-from gradproof.core.ledger import Ledger, are_same
+from gradproof.core.largest import bounded_entries, is_bounded, largest_entries
+from gradproof.core.ledger import Ledger
 from gradproof.core.norm import norm, parts, products
 from gradproof.core.precision import BOUNDED, MISS, UNSEEN_FACTOR
 from gradproof.core.seen import Seen
@@ -20,8 +19,6 @@ from gradproof.core.weak import weak_elements
 
 # The same where segments would look for it otherwise, and what of a typical gradient may be missing in lost elements.
 _TENTH, _TYPICAL = 0.1, 1.0
-# Weights within this factor of each other are about alike.
-_EVEN = 3.0
 # The part of the largest entry of all inputs that an error beside zeros must exceed to be looked for.
 _DWARFED = 1e-6
 BESIDE_OTHERS = "of which nothing but zeros is claimed, beside the far larger effect of others"
@@ -144,7 +141,7 @@ def doubts_of_all(ledger: Ledger) -> list[str]:
     """
     if ledger.explicit or not ledger.precise or ledger.problem.noise is not None or not ledger.questions:
         return []
-    sizes, bounds = hidden_in(ledger), _bounded_entries(ledger)
+    sizes, bounds = hidden_in(ledger), bounded_entries(ledger)
     if all(size < _FAR_LESS * bound for size, bound in zip(sizes, bounds, strict=True)):
         return []  # nearly always, and the entries themselves need not be asked for
     return [
@@ -165,14 +162,18 @@ def _short(ledger: Ledger, survey: Survey) -> float:
 
 
 def seen(ledger: Ledger) -> Seen:
-    """The ledger, and what would have excused an error that a question had noticed."""
+    """The ledger, and what would have excused an error that a question had noticed.
+
+    An entry is excused what its tolerance is, and its error bar: what blurs that blurs what questions see, and far less
+    of one entry than of the sum of all. So both count.
+    """
     blocks = ledger.problem.inputs.blocks
     smallest = hidden_in(ledger)
     if all(map(math.isinf, smallest)):  # what is not seen at all needs no question
         return Seen(tuple(smallest), MISS)
     beside, behind = excused_beside(ledger, smallest), hidden_behind_order_one(ledger.survey)
-    for k, (block, *excused_) in enumerate(zip(blocks, beside, behind, strict=True)):
-        smallest[k] = max(smallest[k], *excused_, peak(ledger.between_sides[block.slice]))
+    for k, (block, excused_, still) in enumerate(zip(blocks, beside, behind, strict=True)):
+        smallest[k] = max(smallest[k] + excused_, still, peak(ledger.between_sides[block.slice]))
     told = () if ledger.precise else tuple(number for number, block in enumerate(blocks) if _is_told(ledger, block))
     return Seen(tuple(smallest), MISS, told)
 
@@ -210,7 +211,7 @@ def _hidden(ledger: Ledger, block: Block) -> float:
 
 def excused_beside(ledger: Ledger, hidden: list[float]) -> list[float]:
     """What an entry of each input may be off by. A question is asked only if that may be more than is hidden anyway."""
-    most = excused(ledger, _bounded_entries(ledger))
+    most = excused(ledger, bounded_entries(ledger))
     if all(allowed <= size for allowed, size in zip(most, hidden, strict=True)):
         return most
     return excused(ledger, largest_entries(ledger))
@@ -238,88 +239,3 @@ def excused(ledger: Ledger, largest: list[float]) -> list[float]:
         else 0.0
         for number, block in enumerate(blocks)
     ]
-
-
-def is_bounded(ledger: Ledger) -> bool:
-    """Whether entries are judged by what a certificate knows of: not where what they are excused was asked for."""
-    return ledger.options.certify and ledger.precise and ledger.options.rtol is None and bool(ledger.questions)
-
-
-def certified(ledger: Ledger) -> list[float] | None:
-    """The largest entries that a certificate would know of, which bound what a wrong one is excused; None: nothing."""
-    if not is_bounded(ledger):
-        return None
-    return [size if math.isfinite(size) else math.inf for size in largest_entries(ledger)]
-
-
-def largest_entries(ledger: Ledger) -> list[float]:
-    """The largest entry of each input: bounded by J^T v, or about by J u."""
-    blocks = ledger.problem.inputs.blocks
-    if not ledger.questions:
-        return [0.0] * len(blocks)
-    if ledger.largest is None or not are_same(ledger.largest[0], ledger.known):
-        found = _find_largest(ledger)
-        ledger.largest = ledger.known, found
-    return ledger.largest[1]
-
-
-def _bounded_entries(ledger: Ledger) -> list[float]:
-    """More than the largest entry of each input, by the answers there are: no further question is asked."""
-    known = len(ledger.questions), ledger.survey.about
-    if ledger.bounds is None or not are_same(ledger.bounds[0], known):
-        ledger.bounds = known, _find_bounds(ledger)
-    return ledger.bounds[1]
-
-
-def _find_bounds(ledger: Ledger) -> list[float]:
-    blocks = ledger.problem.inputs.blocks
-    asked = [(answer, ledger.least_of(cotangent)) for cotangent, answer in ledger.questions]
-    whole = [(answer, least) for answer, least in asked if least > 0]
-    if not whole:
-        return [math.inf] * len(blocks)
-    by_row = [_by_row(ledger.survey, _largest_move(ledger.survey), block) for block in blocks]
-    by_column = [max(largest_of(answer[block.slice]) / least for answer, least in whole) for block in blocks]
-    return [max(pair) if block.size else 0.0 for block, *pair in zip(blocks, by_row, by_column, strict=True)]
-
-
-def _find_largest(ledger: Ledger) -> list[float]:
-    blocks = ledger.problem.inputs.blocks
-    pullback, least = _even_question(ledger)
-    surveys = [ledger.survey, *(survey for survey in ledger.surveys if survey is not ledger.survey)]
-    moved = [(survey, _largest_move(survey)) for survey in surveys]
-    # any sum may have cancelled by chance
-    others = [(answer, largest_of(asked)) for asked, answer in ledger.questions]
-    largest: list[float] = []
-    for block in blocks:
-        by_column = largest_of(pullback[block.slice]) / least
-        by_row = min(_by_row(survey, size, block) for survey, size in moved)
-        by_others = [largest_of(answer[block.slice]) / size for answer, size in others]
-        largest.append(max(by_column, by_row, *by_others) if block.size else 0.0)
-    return largest
-
-
-def _largest_move(survey: Survey) -> float:
-    """How far any output moves along a survey; infinite if it has no values."""
-    value = survey.about
-    largest = largest_of(value)
-    return largest if largest or np.isfinite(value).any() else math.inf
-
-
-def _by_row(survey: Survey, moved: float, block: Block) -> float:
-    """About what the largest entry of an input is, if a survey moves nothing else; infinite if it does not move it."""
-    length = survey.length if block.size == len(survey.direction) else norm(survey.direction[block.slice])
-    return moved * math.sqrt(block.size) / length if length else math.inf
-
-
-def _even_question(ledger: Ledger) -> tuple[Vector, float]:
-    """The answer to a cotangent that weighs all outputs about alike, and the least of its weights."""
-    first = ledger.investigation.first_question
-    for cotangent, pullback in (*ledger.questions, *([first] if first is not None else ())):
-        least = smallest_of(cotangent)
-        if largest_of(cotangent) <= _EVEN * least:
-            return pullback, least
-    cotangent = random_probe(ledger.problem.outputs.size, ledger.investigation.seed + 2).copy()
-    for part in parts(len(cotangent)):
-        cotangent[part] = np.copysign(0.5 + 0.5 * np.abs(cotangent[part]), cotangent[part])
-    ledger.problem.outputs.round_in_place(cotangent)
-    return ledger.pull(cotangent), smallest_of(cotangent)

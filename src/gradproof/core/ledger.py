@@ -126,6 +126,8 @@ class Ledger:
         """The largest entry of each input, and by what was `known` of them."""
         self.bounds: tuple[tuple[Any, ...], list[float]] | None = None
         """More than that, by the answers alone, and by which."""
+        self.even: tuple[Vector, float] | None = None
+        """The answer to a cotangent that weighs all outputs about alike, and the least of its weights."""
 
     @property
     def known(self) -> tuple[Any, ...]:

@@ -53,7 +53,8 @@ def look_around(
             continue  # no side of a jump has a derivative
         accusation = look(side, float(away[special].min()))
         if accusation is None:
-            ledger.sample[:] = _sampled(ledger, survey, special)
+            known = [each for each in ledger.sample if each.is_wrong]  # by its row, which was looked at alone
+            ledger.sample[:] = [*known, *_sampled(ledger, survey, special)]
             ledger.between_sides = survey.between_sides()
             return None
         worst.append(accusation)

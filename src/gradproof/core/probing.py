@@ -20,7 +20,6 @@ from gradproof.core.flags import some
 from gradproof.core.glance import Glance
 from gradproof.core.hidden import (
     BESIDE_OTHERS,
-    certified,
     doubts,
     doubts_of_all,
     doubts_of_zeros,
@@ -33,6 +32,7 @@ from gradproof.core.hidden import (
 from gradproof.core.investigation import Investigation
 from gradproof.core.joint import row_agrees
 from gradproof.core.judge import Judge
+from gradproof.core.largest import certified
 from gradproof.core.ledger import Ledger
 from gradproof.core.options import Options
 from gradproof.core.precision import DOUBLE
@@ -133,8 +133,8 @@ class Prober:
         unseen = self._unseen()
         ledger.is_settled = not unseen
         if unseen and ledger.is_affordable:  # the last resort
-            outputs = hidden_outputs(ledger, unseen)
-            compared = every_entry(ledger.investigation, ledger.options, (Mode.REVERSE,), Known(ledger.survey, outputs))
+            known = Known(ledger.survey, hidden_outputs(ledger, unseen), counted=certified(ledger))
+            compared = every_entry(ledger.investigation, ledger.options, (Mode.REVERSE,), known)
             yield Outcome(compared.judged, [*compared.unseen, *self._lost], compared.seen)
         else:
             told = [*(doubts(ledger, unseen) or doubts_of_all(ledger)), *self._lost]

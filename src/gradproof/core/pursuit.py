@@ -18,8 +18,9 @@ from gradproof.core.accused import Against, accused_entries
 from gradproof.core.agreement import is_linear
 from gradproof.core.decoding import NOWHERE, Answer, Decoder, Window
 from gradproof.core.entries import Known, every_entry
-from gradproof.core.hidden import certified, doubts, seen, unseen_blocks
+from gradproof.core.hidden import doubts, seen, unseen_blocks
 from gradproof.core.judge import Judge, Witness
+from gradproof.core.largest import certified
 from gradproof.core.ledger import Ledger
 from gradproof.core.locate import halve, sharpest_rung, worst_columns
 from gradproof.core.noise import known_inside

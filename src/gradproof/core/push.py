@@ -13,9 +13,10 @@ from gradproof.core.accused import Against, accused_entries
 from gradproof.core.agreement import is_linear
 from gradproof.core.draws import basis
 from gradproof.core.entries import Known, every_entry
-from gradproof.core.hidden import certified, excused, excused_beside, hidden_in
+from gradproof.core.hidden import excused, excused_beside, hidden_in
 from gradproof.core.joint import hides_in_tangents
 from gradproof.core.judge import Judge
+from gradproof.core.largest import certified
 from gradproof.core.ledger import Ledger
 from gradproof.core.locate import worst_columns
 from gradproof.core.norm import norm, parts, products
@@ -101,7 +102,7 @@ class Push:
             most = excused_beside(ledger, [max(hidden, size) for size in hidden_in(ledger)])
         else:
             most = excused(ledger, self._largest_entries())
-        return Seen(tuple(max(hidden, allowed) for allowed in most), MISS)
+        return Seen(tuple(hidden + allowed for allowed in most), MISS)
 
     def _largest_entries(self) -> list[float]:
         """About the largest entry of each input, where nothing is known of reverse mode: by signs, pushed forward."""

@@ -74,6 +74,8 @@ class Survey:
     verified: Flags = field(init=False)
     """Those of them whose rows were found to be right."""
 
+    first: list[Vector] = field(default_factory=list[Vector], init=False)
+    """The quotients of the rungs that were taken first, whatever came later."""
     _length: float | None = field(default=None, init=False)
     _blur: Vector = field(init=False)
     _typical: tuple[Vector, float] | None = field(default=None, init=False)
@@ -208,6 +210,7 @@ class Survey:
         told: Sequence[int],
         before: tuple[Flags, Vector, Vector] | None,
     ) -> None:
+        self.first = self.first or [quotient for quotient, _ in found]
         for exponent, (quotient, bend) in zip(exponents, found, strict=True):
             at = bisect.bisect_left(self._rungs, exponent)
             self._rungs.insert(at, exponent)

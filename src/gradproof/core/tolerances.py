@@ -81,6 +81,8 @@ class Tolerances:
         self._accepts_bars = bool(self._negligible) or blurred
         self._certifies = options.certify
         self._most: Vector | None = None
+        self._counted: Vector | float = np.inf
+        """Of each input block, the size of the largest numerical entry that counts."""
         self._blurred: dict[int, Vector] = {}
         self._sharp: bool | None = None
 
@@ -162,11 +164,17 @@ class Tolerances:
 
     def bound(self, largest: Sequence[float] | None) -> None:
         """Excuse no entry of an input more than a part of what one of this size is, if a certificate knows of any."""
+        self.count_at_most(largest)
         if largest is not None:
             blocks = self._stencil.problem.inputs.blocks
             most = [BOUNDED * size for size in largest]
             single = len(blocks) == 1
             self._most = alike(blocks[0].size, most[0]) if single else np.repeat(most, [b.size for b in blocks])
+
+    def count_at_most(self, largest: Sequence[float] | None) -> None:
+        """Nothing is negligible beside larger entries than these: steps that reach over a jump measure no slope."""
+        if largest is not None:
+            self._counted = np.array(largest)
 
     def bounded(self, size: Matrix, columns: Places) -> Matrix:
         """The sizes of entries, as far as they count."""
@@ -313,7 +321,7 @@ class Tolerances:
         _learn(self._numeric, numeric, rows, columns)
         if self._depends:
             inputs = self._stencil.problem.inputs
-            atol = of_blocks(inputs, self._negligible * self.rtol) * self.largest
+            atol = of_blocks(inputs, self._negligible * self.rtol) * np.minimum(self.largest, self._counted)
             if self._low:  # a gradient that should be zero is made of others, and of their round-off
                 rounds_in = np.maximum(inputs.eps, self._stencil.problem.outputs.finest_eps)
                 atol = np.maximum(

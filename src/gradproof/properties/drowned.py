@@ -16,7 +16,8 @@ from gradproof.core.status import Status
 from gradproof.core.stencil import Stencil
 from gradproof.core.types import Vector
 from gradproof.properties.allowance import round_off_of
-from gradproof.properties.property import Compare, Found
+from gradproof.properties.property import Compare, Found, at_once
+from gradproof.properties.unexplained import left_in_doubt
 from gradproof.results.finding import Entry, Finding
 
 # Entries that are looked at, each of another pair.
@@ -51,7 +52,9 @@ def in_round_off(
     if noise is None:
         return None
     investigation.take_as(replace(investigation.problem, noise=noise))
-    return compared(investigation, options)
+    again = at_once(compared(investigation, options))
+    is_excused = not any(isinstance(each, Finding) for each in again)
+    return [*again, *left_in_doubt(investigation, options, findings)] if is_excused else again
 
 
 def _noise_of_all(investigation: Investigation, findings: Sequence[Finding]) -> Vector | None:
