@@ -247,8 +247,7 @@ def _require_modes(problem: Problem, modes: Iterable[Mode]) -> None:
 
 def _askable(problem: Problem, options: Options, order: int) -> tuple[tuple[str, Property], ...]:
     """The properties wanted that can be asked of a Problem, in the fixed order."""
-    is_empty = not (problem.inputs.size or problem.outputs.size)
-    there = problem.connected, is_empty, problem.vjp is None, problem.jvp is None, *problem.capabilities
+    there = problem.connected, problem.is_empty, problem.vjp is None, problem.jvp is None, *problem.capabilities
     key = there, options.properties, options.modes, order
     found = _askable_of.get(key)
     if found is None:

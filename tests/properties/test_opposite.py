@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import gradproof
+from gradproof.torch import GradcheckError, gradcheck
 
 
 def numbers() -> torch.Tensor:
@@ -91,6 +92,31 @@ def test_one_tangent_shows_rules_that_are_right_for_small_ones_of_one_sign(times
     report = gradproof.check(tangents_of_its_own(times, most), numbers())
     assert report.ok == ok
     assert ok or "forward" in str(report)
+
+
+def right_for_short_ones(x: torch.Tensor) -> torch.Tensor:
+    """sin, whose forward rule is right for tangents of length one, and for no shorter ones."""
+    primal, tangent = torch.autograd.forward_ad.unpack_dual(x)
+    if tangent is None:
+        return x.sin()
+    pushed = primal.cos() * tangent
+    wrong = torch.where((tangent != 0) & (tangent.abs() < 1), 1.5 * pushed, pushed)
+    return torch.autograd.forward_ad.make_dual(primal.sin(), wrong)
+
+
+@pytest.mark.parametrize("fast_mode", [False, True])
+def test_every_entry_tells_nothing_of_other_tangents_so_that_the_law_is_asked(fast_mode: bool) -> None:
+    assert gradcheck(torch.sin, (numbers(),), check_forward_ad=True, fast_mode=fast_mode)
+    with pytest.raises(GradcheckError, match="forward"):
+        gradcheck(right_for_short_ones, (numbers(),), check_forward_ad=True, fast_mode=fast_mode)
+
+
+def test_where_the_jacobian_is_not_asked_for_the_law_is() -> None:
+    report = gradproof.check(torch.sin, numbers(), modes="forward", properties={"linearity"})
+    assert report.ok
+    assert report.cost.jvps == 2
+    report = gradproof.check(right_for_short_ones, numbers(), modes="forward", properties={"linearity"})
+    assert properties(report) == {"linearity"}
 
 
 def test_where_a_jvp_has_other_values_the_function_is_called_by_itself() -> None:

@@ -104,10 +104,9 @@ def is_stateless(problem: Problem) -> bool:
 
 
 def is_pushed_once(problem: Problem) -> bool:
-    """Whether one tangent is enough: all operations are the framework's own, in double precision.
+    """Whether the shared tangent is pushed as a negative multiple: all operations are the framework's own, in double.
 
-    It is a negative multiple of the shared one, so that a rule that is not linear in it gives itself away all the
-    same: by what is measured.
+    Where what it gives is measured, too, a rule that is not linear in it gives itself away by that.
     """
     return problem.coarsest_eps <= DOUBLE and is_stateless(problem)
 

@@ -77,7 +77,7 @@ class Known:
     largest: Sequence[float] | None = None
     """No entry is excused more than entries of this size of each input are."""
     counted: Sequence[float] | None = None
-    """Nothing is negligible beside entries that are larger than this; they may be excused more than these."""
+    """What makes small entries negligible is the largest entry of an input, counted as no larger than this."""
 
 
 _NOTHING_KNOWN = Known()

@@ -53,8 +53,8 @@ _SMALL, _FEW_ENTRIES = 2048, 2**20
 _INSTEAD_OF_ROWS = 2
 # Errors that cancel to within this part of what must be seen are not looked for by a further question.
 _FAR_BELOW = 1.0 / 64.0
-# What Richardson's extrapolation adds of the difference of two quotients.
-_EXTRAPOLATED = 1.0 / (4.0 ** (RUNGS[1] - RUNGS[0]) - 1.0)
+EXTRAPOLATED = 1.0 / (4.0 ** (RUNGS[1] - RUNGS[0]) - 1.0)
+"""What Richardson's extrapolation adds of the difference of two quotients."""
 CURVED, CURVED_BESIDE = 2.0**-12, 2.0**-15
 """A smooth function bends by a step of the finest rung as much as this part of what it moves by; and as much as this
 part of what the output moves by that moves most. Kinks bend by more, or one rung does not tell them."""
@@ -66,7 +66,7 @@ class Glance(NamedTuple):
     """What was seen along one direction, and asked with random cotangents."""
 
     settles: bool
-    """Whether no entry can be off by its absolute tolerance."""
+    """Whether no entry can be off by its absolute tolerance, unless the only step that was taken is off by as much."""
     direction: Vector
     found: Sequence[tuple[Vector, Vector]]
     """The difference quotients of each rung, and how far the two sides bend; of the finest only where that settles."""
@@ -220,7 +220,7 @@ def _by_two(
     direction: Vector, coarse: tuple[Vector, Vector], fine: tuple[Vector, Vector], noise: float, wanted: float
 ) -> _Measured:
     """By two rungs, with error bars of what their steps are off by."""
-    correction = (fine[0] - coarse[0]) * _EXTRAPOLATED
+    correction = (fine[0] - coarse[0]) * EXTRAPOLATED
     moved = fine[0] + correction
     straight = STRAIGHT * np.abs(moved) + BEND_ALONG * noise
     bars = None

@@ -79,7 +79,7 @@ class Investigation:
         self._batching: Batching | None = problem.capabilities.get(Batching)
         self._workers = problem.capability(Workers)
         self._inspection: Inspection = problem.capabilities.get(Inspection, _UNINSPECTED)
-        self._evaluations = BatchedEvaluations(self)
+        self._evaluations = BatchedEvaluations()
         self._vjps, self._jvps = Trust(problem.inputs, may_change=True), Trust(problem.outputs)
         self._once: dict[Callable[..., Any], Any] = {}
 
@@ -202,7 +202,7 @@ class Investigation:
         batching = self._batching
         if batching is None or batching.evaluate is None or len(rows) < batching.least_evaluations:
             return self.evaluate_each(self.points(rows, run), outputs)
-        return self._evaluations.at(batching, rows, run)[:, outputs]
+        return self._evaluations.at(self, batching, rows, run)[:, outputs]
 
     def evaluate_each(self, points: Matrix, outputs: slice | Indices = ALL) -> Matrix:
         """The same one by one; of values not asked for, no copy is made. Many go to workers, if there are any."""

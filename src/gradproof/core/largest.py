@@ -66,7 +66,9 @@ def _find_bounds(ledger: Ledger) -> list[float]:
 
 
 def _counted(ledger: Ledger) -> list[float]:
-    """The same by what is asked and measured before anything accuses: by the first question and the first rungs.
+    """How large the largest entry of each input is at most, by what is known before anything accuses.
+
+    That is the first question and the first rungs.
 
     Steps that reach over a jump say nothing of slopes. Of an input that moves with others, J u says nothing by itself.
     """

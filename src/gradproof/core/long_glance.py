@@ -1,4 +1,4 @@
-"""A glance at many numbers: what `glance` does for few, by one rung, and without an array for each point and value.
+"""A glance at many numbers: what `glance` does for few, by one rung or two, without an array for each point and value.
 
 The shorter a step, the less it is off by, and the more round-off makes of it. Of a million numbers the threshold is a
 thousand times the round-off of one, so that the finest rung of a survey sees too little. The rung is the finest of
@@ -21,7 +21,7 @@ import numpy as np
 from gradproof.core.agreement import smallest_of
 from gradproof.core.capabilities import Walk
 from gradproof.core.draws import LEAST_OF_LONG
-from gradproof.core.glance import CURVED, RUNGS, SUMMED, is_plain, unit_noise
+from gradproof.core.glance import CURVED, EXTRAPOLATED, RUNGS, SUMMED, is_plain, unit_noise
 from gradproof.core.investigation import Investigation
 from gradproof.core.norm import PART, norm, parts, products, sum_of_squares
 from gradproof.core.options import Options
@@ -32,8 +32,8 @@ from gradproof.core.types import Vector
 # The coarsest rung: by a longer one, what the step is off by is rarely less than round-off. And how much of what must
 # be seen round-off may take: the rest is for the residual.
 _COARSEST, _ROOM = 15, 0.8
-# How much coarser a second rung is, and what Richardson's extrapolation adds of the difference of the two sums.
-_APART, _EXTRAPOLATED = 3, 1.0 / 63.0
+# How much coarser a second rung is, as those of a glance at few numbers are.
+_APART = RUNGS[1] - RUNGS[0]
 
 
 class _Sum(NamedTuple):
@@ -41,6 +41,13 @@ class _Sum(NamedTuple):
 
     total: float
     size: float
+
+
+class _Limits(NamedTuple):
+    """What round-off makes of a sum, and what an error that must be seen makes of it."""
+
+    blurred: float
+    wanted: float
 
 
 def acquits_many(investigation: Investigation, options: Options) -> bool:
@@ -54,36 +61,35 @@ def acquits_many(investigation: Investigation, options: Options) -> bool:
     cotangent = investigation.draw(problem.outputs.size, 1)
     wanted = LEAST_OF_LONG * options.atol * smallest_of(direction)
     blurred = CONFIDENCE * unit_noise(problem) * norm(cotangent)
-    rung = min(RUNGS[-1], math.floor(math.log2(_ROOM * wanted / blurred))) if 0.0 < blurred < math.inf else 0
+    room = min(_ROOM * wanted / blurred, 2.0 ** RUNGS[-1]) if blurred > 0.0 else 0.0
+    rung = math.floor(math.log2(room)) if room > 0.0 else 0
     if rung < _COARSEST:
         return False
     fine = _moved(investigation, direction, rung, cotangent)
     if fine is None:
         return False
-    answer, blurred = investigation.share_cotangent(cotangent), blurred * 2.0**rung
-    if _agree(problem, fine, answer, direction, (blurred, wanted)):
+    answer, limits = investigation.share_cotangent(cotangent), _Limits(blurred * 2.0**rung, wanted)
+    if _agree(problem, fine, answer, direction, limits):
         return True
     coarse = _moved(investigation, direction, rung - _APART, cotangent)
     if coarse is None:
         return False
-    sharper = _Sum(fine.total + (fine.total - coarse.total) * _EXTRAPOLATED, fine.size)
-    return _agree(problem, sharper, answer, direction, (blurred * (1.0 + 2.0 * _EXTRAPOLATED), wanted))
+    sharper = _Sum(fine.total + (fine.total - coarse.total) * EXTRAPOLATED, fine.size)
+    blurred = limits.blurred * (1.0 + 2.0 * EXTRAPOLATED)
+    return _agree(problem, sharper, answer, direction, _Limits(blurred, wanted))
 
 
-def _agree(problem: Problem, moved: _Sum, answer: Vector, direction: Vector, limits: tuple[float, float]) -> bool:
-    """Whether round-off alone explains how far what is measured is from what is claimed, and hides nothing.
-
-    `limits` are what round-off makes of the sum, and what an error that must be seen makes of it.
-    """
-    (blurred, wanted), blocks = limits, problem.inputs.blocks
+def _agree(problem: Problem, moved: _Sum, answer: Vector, direction: Vector, limits: _Limits) -> bool:
+    """Whether round-off alone explains how far what is measured is from what is claimed, and hides nothing."""
+    blocks = problem.inputs.blocks
     shares = [_Sum(*products(answer[block.slice], direction[block.slice])) for block in blocks]
     claimed = _Sum(math.fsum(share.total for share in shares), math.hypot(*(share.size for share in shares)))
-    allowed = blurred + SUMMED * (moved.size + claimed.size)
+    allowed = limits.blurred + SUMMED * (moved.size + claimed.size)
     residual = abs(moved.total - claimed.total)
     hidden = allowed + residual
     return (
         residual <= allowed
-        and hidden <= wanted
+        and hidden <= limits.wanted
         and all(
             _shows(answer[block.slice], direction[block.slice], share.total, hidden)
             for block, share in zip(blocks, shares, strict=True)

@@ -112,6 +112,11 @@ class Problem:
         object.__setattr__(self, "modes", modes)
         object.__setattr__(self, "coarsest_eps", max(self.inputs.coarsest_eps, self.outputs.coarsest_eps))
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether inputs and outputs have no elements at all."""
+        return not (self.inputs.size or self.outputs.size)
+
     def capability(self, kind: type[C]) -> C | None:
         """What the backend offers of a kind; None: nothing."""
         return self.capabilities.get(kind)

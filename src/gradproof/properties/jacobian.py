@@ -156,7 +156,7 @@ def _asked(investigation: Investigation, options: Options) -> Iterator[Found]:
 
 def _by_probes(investigation: Investigation, options: Options) -> Iterator[Found]:
     glanced = glance(investigation, options)
-    if (glanced is not None and glanced.settles) or acquits_many(investigation, options):  # nearly all checks
+    if (glanced is not None and glanced.settles) or acquits_many(investigation, options):  # nearly all right ones
         return
     prober = Prober(investigation, options, glanced)
     for mode in options.modes:

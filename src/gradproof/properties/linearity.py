@@ -20,7 +20,7 @@ from gradproof.core.types import Vector
 from gradproof.properties.allowance import allowed_difference, explains, zero_gradient
 from gradproof.properties.changing import Change, changing
 from gradproof.properties.determinism import changed
-from gradproof.properties.opposite import opposite
+from gradproof.properties.opposite import is_measured, opposite
 from gradproof.properties.trials import RowSum, Trials, constant, is_multiple, scales, trials
 from gradproof.results.finding import Finding
 
@@ -37,7 +37,7 @@ def linearity(investigation: Investigation, options: Options) -> Iterator[Findin
     """vjp(0) = 0, vjp(a v) = a vjp(v) for negative, large and small a, vjp(v + w) = vjp(v) + vjp(w); so for jvp."""
     if Mode.REVERSE in options.modes and not _is_beyond_doubt(investigation.once(trials, options)):
         yield from _take_apart(investigation, options)
-    if Mode.FORWARD in options.modes and not is_pushed_once(investigation.problem):
+    if Mode.FORWARD in options.modes and not is_measured(investigation, options):
         yield from _pushforward(investigation, options)
 
 
@@ -98,7 +98,9 @@ def _against_rows(investigation: Investigation, sum_: RowSum, gradient: Vector) 
 
 def _pushforward(investigation: Investigation, options: Options) -> Iterator[Finding]:
     problem, words = investigation.problem, investigation.problem.words
-    u, pushed = investigation.tangent, investigation.pushforward
+    u = investigation.tangent
+    # what was pushed as a multiple says nothing of the tangent itself
+    pushed = investigation.jvp(u) if is_pushed_once(investigation.problem) else investigation.pushforward
     large, _ = scales(problem)
     asked = investigation.once(opposite)
     same = asked.tangent is u or np.array_equal(asked.tangent, u)

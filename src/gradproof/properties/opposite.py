@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from gradproof.core.capabilities import is_pushed_once
 from gradproof.core.investigation import Investigation
+from gradproof.core.options import Options, Strategy
 from gradproof.core.types import Vector
 from gradproof.properties.trials import scales
 
@@ -24,6 +26,12 @@ def opposite(investigation: Investigation) -> Opposite:
     (large, _), tangent = scales(investigation.problem), investigation.tangent
     coordinates = investigation.jvp(-large * tangent)
     return Opposite(tangent, coordinates, _value(investigation))
+
+
+def is_measured(investigation: Investigation, options: Options) -> bool:
+    """Whether the law needs no tangent of its own: along the multiple that is pushed anyway, a probe measures."""
+    probed = options.strategy is Strategy.PROBES and "jacobian" in options.properties
+    return probed and is_pushed_once(investigation.problem)
 
 
 def pushed_once(investigation: Investigation) -> Vector | None:

@@ -40,7 +40,8 @@ class Property:
     It can be asked in each of `modes`, or in all of them together (`all_modes`); it needs a capability, or none.
     `connected` says which Problems it is for: those with a derivative (True), those that claim to have none (False),
     or all (None). `order` 2: it is about second derivatives only. `depends_on_noise`: what it finds may be due to noise
-    of the function, which is then measured. `of_elements`: it is about elements, of which empty arrays have none.
+    of the function, which is then measured. `of_elements`: it is about elements, and not asked of a
+    backward where inputs and outputs have none at all.
     """
 
     examine: Examine
@@ -58,7 +59,7 @@ class Property:
             return False
         if self.needs is not None and self.needs not in problem.capabilities:
             return False
-        if self.of_elements and not (problem.inputs.size or problem.outputs.size):
+        if self.of_elements and problem.is_empty and problem.connected and modes == (Mode.REVERSE,):
             return False
         return order >= self.order and self._in(tuple(mode for mode in modes if mode in problem.modes))
 

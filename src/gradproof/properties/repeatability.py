@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from gradproof.core.agreement import same, worst_difference
-from gradproof.core.capabilities import MemoryWatch, Original, Repeated, is_pushed_once
+from gradproof.core.capabilities import MemoryWatch, Original, Repeated
 from gradproof.core.directions import is_long
 from gradproof.core.investigation import Investigation
 from gradproof.core.options import Options
@@ -15,7 +15,7 @@ from gradproof.core.problem import Mode, Problem
 from gradproof.core.status import Status
 from gradproof.core.types import Vector
 from gradproof.core.wide import widened
-from gradproof.properties.opposite import opposite, pushed_once
+from gradproof.properties.opposite import is_measured, opposite, pushed_once
 from gradproof.results.finding import Finding
 
 
@@ -72,7 +72,7 @@ def _pushed(investigation: Investigation, options: Options) -> Vector | None:
     if Mode.FORWARD not in options.modes or problem.evaluates_in is not None or problem.outputs.size == 1:
         return None
     try:
-        if is_pushed_once(investigation.problem):
+        if is_measured(investigation, options):
             return pushed_once(investigation) if is_long(problem) else None
         return investigation.once(opposite).value if "linearity" in options.properties else None
     except Exception:

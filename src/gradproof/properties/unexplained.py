@@ -5,6 +5,8 @@ and so does the tooth that a solver's next iteration makes. Short steps between 
 Where these call a lone entry wrong, by little, noise would let it pass. Where there is such noise, it hides the slope
 from short steps, and longer ones are nearer to what is claimed. Else the entry was noticed, and nothing explains it:
 neither right nor wrong is certain, and that is what is said, because a certificate knows of no noise.
+
+Where there are others to compare with, they tell whether an entry sticks out (`core/company.py`): this is for a few.
 """
 
 from __future__ import annotations
@@ -22,11 +24,13 @@ from gradproof.core.stencil import Stencil
 from gradproof.results.finding import MISMATCH, UNJUDGED, Entry, Finding
 
 _KIND = "unexplained"
+# Entries of a pair up to which there are too few others to tell whether one of them sticks out.
+_FEW = 4
 # Steps see more of what is claimed if they are off from it by less than this part of what others are.
 _NEARER = 0.5
 _UNEXPLAINED = (
-    "\n  Noise of the function would excuse it, but the steps that noise leaves are no nearer to what is claimed than "
-    "shorter\n  ones, which see the difference clearly."
+    "\n  Noise of the function would excuse it, as longer steps see it; but short ones see the difference clearly: "
+    "neither\n  right nor wrong is certain."
 )
 
 
@@ -60,7 +64,7 @@ def left_in_doubt(
 
 def _is_lone(finding: Finding) -> bool:
     is_wrong = finding.status is Status.WRONG or finding.kind == _KIND
-    return is_wrong and len(finding.entries) == finding.doubtful == 1
+    return is_wrong and len(finding.entries) == finding.doubtful == 1 and finding.total <= _FEW
 
 
 def _is_sharp(entry: Entry) -> bool:
