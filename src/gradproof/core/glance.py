@@ -1,7 +1,7 @@
 """A glance: the first look at a small Problem, which settles nearly all small checks.
 
 Two evaluations along the direction of a survey, by the finest rung it starts with, give J u with what round-off leaves
-open. What is claimed is held against it. A probe does so by one cotangent. Where every entry is wanted it takes two, if
+open. What is claimed is held against it. A probe does so by one cotangent, and so does the strategy of every entry if
 all operations are the framework's own; of what is written by hand every row is asked for, since it may answer
 cotangents of one element otherwise. If the two sides do not differ by more than a smooth function's do, and round-off
 alone explains the difference from the claim, all is settled: what the step is off by would have to make up for what is
@@ -13,7 +13,8 @@ is looked at in full. The probe strategy goes on from what was measured and aske
 that was measured is used again; of what was asked, the first answer becomes the shared one, and rows are remembered.
 
 A lone wrong entry shows for certain by two rungs, and by one unless the step is off by as much. Several hide only if
-they cancel with random weights, to within what is hidden.
+they cancel with random weights, to within what is hidden. Where every entry is wanted and that is not far below what
+must be seen, the same answers must settle all along another direction, too.
 """
 
 from __future__ import annotations
@@ -49,10 +50,9 @@ RUNGS = (14, 17)
 """The rungs that a probe in double precision starts with."""
 # Coordinates up to which every row may be asked for; and entries.
 _SMALL, _FEW_ENTRIES = 2048, 2**20
-# Cotangents that acquit where every entry is wanted: two, with independent random weights.
-_INSTEAD_OF_ROWS = 2
-# Errors that cancel to within this part of what must be seen are not looked for by a further question.
-_FAR_BELOW = 1.0 / 64.0
+# Where every entry is wanted, errors that cancel to within this part of what must be seen are not looked for along
+# another direction, which is drawn by a seed that is so much further on.
+_FAR_BELOW, _FURTHER = 1.0 / 64.0, 2
 EXTRAPOLATED = 1.0 / (4.0 ** (RUNGS[1] - RUNGS[0]) - 1.0)
 """What Richardson's extrapolation adds of the difference of two quotients."""
 CURVED, CURVED_BESIDE = 2.0**-12, 2.0**-15
@@ -71,7 +71,9 @@ class Glance(NamedTuple):
     found: Sequence[tuple[Vector, Vector]]
     """The difference quotients of each rung, and how far the two sides bend; of the finest only where that settles."""
     questions: Sequence[tuple[Vector, Vector]] = ()
-    """The cotangents that were asked, with their answers; none that two rungs leave too blurred."""
+    """The cotangent that was asked, with its answer; none if two rungs leave it too blurred."""
+    clearly: bool = False
+    """Whether hardly anything is left open, so that several errors do not cancel by chance."""
 
 
 class _Measured(NamedTuple):
@@ -91,61 +93,71 @@ class _Measured(NamedTuple):
         return CONFIDENCE * _length(self.bars * cotangent) + SUMMED * _length(cotangent * self.moved)
 
 
-def glance(investigation: Investigation, options: Options, questions: int = 1) -> Glance | None:
-    """The first survey and the first questions of the probe strategy; None: this is no Problem for a glance."""
+def glance(investigation: Investigation, options: Options) -> Glance | None:
+    """The first survey and the first question of the probe strategy; None: this is no Problem for a glance."""
     seen, asked = None, list[tuple[Vector, Vector]]()
     for seen in _measured(investigation, options):
-        if _is_settled(investigation, seen, asked, questions):
-            return Glance(True, seen.direction, seen.found, asked)
+        hidden = _left_open(investigation, seen, asked)
+        if _is_seen(hidden, seen.wanted):
+            clearly = _is_seen(hidden, _FAR_BELOW * seen.wanted)
+            return Glance(True, seen.direction, seen.found, asked, clearly)
     if seen is None or len(seen.found) < len(RUNGS):
         return None
     sharp = [(cotangent, answer) for cotangent, answer in asked if _is_seen(seen.blurred(cotangent), seen.wanted)]
     return Glance(False, seen.direction, seen.found, sharp)
 
 
-def _is_settled(
-    investigation: Investigation, seen: _Measured, asked: list[tuple[Vector, Vector]], questions: int
-) -> bool:
-    """Whether so many questions leave nothing open, or fewer hardly anything; those not `asked` before are added."""
-    for number in range(questions):
-        is_new = number == len(asked)
-        cotangent = investigation.draw(len(seen.moved), number + 1) if is_new else asked[number][0]
-        blurred = seen.blurred(cotangent)
-        if not _is_seen(blurred, seen.wanted):
-            return False
-        if is_new:
-            answer = investigation.vjp(cotangent) if asked else investigation.share_cotangent(cotangent)
-            asked.append((cotangent, answer))
-        hidden = _hidden(investigation.problem, seen, *asked[number], blurred)
-        if not _is_seen(hidden, seen.wanted):
-            return False
-        if _is_seen(hidden, _FAR_BELOW * seen.wanted):
-            break
-    return True
+def _left_open(investigation: Investigation, seen: _Measured, asked: list[tuple[Vector, Vector]]) -> float:
+    """What one question leaves open; if it was not `asked` before, and promises to suffice, it is, and is added."""
+    cotangent = asked[0][0] if asked else investigation.draw(len(seen.moved), 1)
+    blurred = seen.blurred(cotangent)
+    if not _is_seen(blurred, seen.wanted):
+        return math.inf
+    if not asked:
+        asked.append((cotangent, investigation.share_cotangent(cotangent)))
+    return _hidden(investigation.problem, seen, *asked[0], blurred)
 
 
 def acquits(investigation: Investigation, options: Options, length: int) -> bool:
     """Whether a glance settles what every entry is wanted of; rows are asked for `length` at a time, if at all."""
     if is_stateless(investigation.problem):
-        glanced = glance(investigation, options, _INSTEAD_OF_ROWS)
+        glanced = glance(investigation, options)
         if glanced is None or not glanced.settles:
             return False
         if is_stateless(investigation.problem):  # still: no hook was called
-            return True
+            return glanced.clearly or _settled_again(investigation, options, [*glanced.questions])
     problem = investigation.problem
     if problem.inputs.size * problem.outputs.size > _FEW_ENTRIES:
         return False
-    return any(_every_row_agrees(investigation, seen, length) for seen in _measured(investigation, options))
+    hidden = _hidden_by_rows(investigation, options, length)
+    return hidden <= 2.0 * _FAR_BELOW or (
+        hidden <= 1.0 and _hidden_by_rows(investigation, options, length, _FURTHER) <= 1.0
+    )
 
 
-def _every_row_agrees(investigation: Investigation, seen: _Measured, length: int) -> bool:
-    """Whether each row of the Jacobian moves its output as far as is measured."""
+def _settled_again(investigation: Investigation, options: Options, asked: list[tuple[Vector, Vector]]) -> bool:
+    """Whether the same question settles all along another direction, by which errors of one output cancel no more."""
+    along = _measured(investigation, options, _FURTHER)
+    return any(_is_seen(_left_open(investigation, seen, asked), seen.wanted) for seen in along)
+
+
+def _hidden_by_rows(investigation: Investigation, options: Options, length: int, further: int = 0) -> float:
+    """What all rows leave open along a direction, beside what must be seen; by the first rungs that suffice."""
+    for seen in _measured(investigation, options, further):
+        hidden = _left_open_by_rows(investigation, seen, length)
+        if hidden <= seen.wanted:
+            return hidden / seen.wanted
+    return math.inf
+
+
+def _left_open_by_rows(investigation: Investigation, seen: _Measured, length: int) -> float:
+    """What is left open if each row of the Jacobian moves its output as far as is measured; else infinite."""
     problem = investigation.problem
     if seen.bars is None:
-        return False
+        return math.inf
     blurred = CONFIDENCE * seen.bars + SUMMED * np.abs(seen.moved)
     if not float(blurred.max()) <= seen.wanted:
-        return False
+        return math.inf
     rows = investigation.jacobian_rows(slice(0, problem.outputs.size), length)
     claimed, sizes = np.zeros((2, len(rows)))
     parts: list[tuple[float, Vector]] = []
@@ -158,9 +170,9 @@ def _every_row_agrees(investigation: Investigation, seen: _Measured, length: int
     allowed = blurred + SUMMED * sizes
     residual = np.abs(claimed - seen.moved)
     if not every(residual <= allowed):
-        return False
+        return math.inf
     hidden = float((residual + allowed).max())
-    return hidden <= seen.wanted and all(_shows(moved, size, hidden) for moved, size in parts)
+    return hidden if all(_shows(moved, size, hidden) for moved, size in parts) else math.inf
 
 
 def _hidden(problem: Problem, seen: _Measured, cotangent: Vector, answer: Vector, blurred: float) -> float:
@@ -174,7 +186,7 @@ def _hidden(problem: Problem, seen: _Measured, cotangent: Vector, answer: Vector
     return hidden if shown else math.inf
 
 
-def _measured(investigation: Investigation, options: Options) -> Iterator[_Measured]:
+def _measured(investigation: Investigation, options: Options, further: int = 0) -> Iterator[_Measured]:
     """J u of a small Problem in double precision, where an absolute tolerance was given: by one rung, then by two.
 
     Nothing, if it is no such Problem; nothing more where the function raises away from the point.
@@ -183,7 +195,8 @@ def _measured(investigation: Investigation, options: Options) -> Iterator[_Measu
     most = _SMALL if options.strategy is Strategy.ENTRIES else PART
     if not options.atol or max(problem.inputs.size, problem.outputs.size) > most or not is_plain(problem, options):
         return
-    direction = quantised(investigation.draw(problem.inputs.size) * investigation.scale, problem.point, DOUBLE)
+    drawn = investigation.draw(problem.inputs.size, further)
+    direction = quantised(drawn * investigation.scale, problem.point, DOUBLE)
     wanted = options.atol * float(np.abs(direction).min())
     fine = _at(investigation, direction, RUNGS[1])
     if fine is None:
