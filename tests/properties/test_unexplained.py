@@ -27,7 +27,9 @@ MESSAGE = "but the steps that noise leaves are no nearer to what is claimed than
 def noisy(slope: Any = SLOPE, eps: float = DOUBLE) -> Investigation:
     """Two numbers, each times a slope; the noise that is known of them is of no consequence."""
     parts = [Part((2,), eps=eps)]
-    problem = array_problem(lambda x: slope * x, np.array([0.5, 0.75]), CLAIMED * np.eye(2), inputs=parts, outputs=parts)
+    problem = array_problem(
+        lambda x: slope * x, np.array([0.5, 0.75]), CLAIMED * np.eye(2), inputs=parts, outputs=parts
+    )
     case = Investigation(problem)
     case.take_as(replace(problem, noise=np.full(2, 1e-9)))
     return case
