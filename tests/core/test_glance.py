@@ -13,11 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gradproof.core.capabilities import AccusedBefore, Stateless
-from gradproof.core.glance import Glance, acquits, glance
+from gradproof.core.glance import RUNGS, Glance, acquits, glance, unit_noise
 from gradproof.core.investigation import Investigation
 from gradproof.core.ledger import Ledger
-from gradproof.core.norm import PART
+from gradproof.core.norm import PART, norm
 from gradproof.core.options import Options, Strategy
+from gradproof.core.precision import CONFIDENCE
 from gradproof.core.probing import Prober
 from gradproof.core.problem import Mode, OutputChangedError, Problem
 from gradproof.core.types import Matrix, Vector
@@ -80,6 +81,29 @@ def test_no_lone_error_above_the_tolerance_is_settled(
     assert not glanced(layer(errors={place: sign * size * ATOL}, seed=seed), questions).settles
 
 
+@pytest.mark.parametrize("part", [0.25, 0.35, 0.45, 0.55, 0.8])
+@pytest.mark.parametrize("seed", range(3))
+def test_no_lone_error_is_settled_that_round_off_makes_up_for(seed: int, part: float) -> None:
+    """It is where the cotangent is smallest, of a hundred outputs, all of which are rounded against it.
+
+    `part` is what round-off may make of the sum, as a part of what must be seen.
+    """
+    value, ulp = np.full(100, 128.0), 2.0**-45  # of numbers from 128 on
+    case = investigation(lambda x: value, 0.0, seed=seed)
+    cotangent, (moved,) = case.draw(100, 1), glanced(case).direction
+    place, open_ = int(np.argmin(np.abs(cotangent))), CONFIDENCE * unit_noise(case.problem) * norm(cotangent)
+    assert abs(cotangent[place]) < 0.52
+    tolerance = open_ * 2.0 ** RUNGS[-1] / (part * abs(moved))
+    rounded = np.copysign(ulp, cotangent * cotangent[place] * moved)
+    claimed = np.where(np.arange(100) == place, 1.001 * tolerance, 0.0)[:, None]
+    wrong, right = (
+        investigation(lambda x: value + rounded * np.sign(x), 0.0, matrix, seed=seed)
+        for matrix in (claimed, np.zeros((100, 1)))
+    )
+    assert not glanced(wrong, atol=tolerance).settles
+    assert glanced(right, atol=tolerance).settles == (part < 0.3)
+
+
 @QUESTIONS
 def test_a_factor_of_all_entries_of_an_input_is_not_settled_though_each_is_below_the_tolerance(questions: int) -> None:
     point = np.linspace(0.5, 1.0, 8)
@@ -135,6 +159,20 @@ def test_kinks_whose_mean_is_claimed_are_looked_at_in_full(size: float, claimed:
     function = leaning(size)
     case = investigation(lambda x: function(x) - (1.0 - claimed) * x, np.full(3, 0.5), claimed * np.eye(3))
     assert not glanced(case, questions).settles
+
+
+@pytest.mark.parametrize("seed", range(5))
+@QUESTIONS
+def test_kinks_that_hardly_bend_more_than_smooth_functions_do_are_looked_at_in_full(questions: int, seed: int) -> None:
+    """By what the output itself moves, and by what the one moves that moves most; claimed is the mean."""
+    own, fixed = investigation(leaning(3e-4), np.full(3, 0.5), np.eye(3), seed=seed), np.full(2, 0.5)
+    direction = glanced(investigation(np.sin, fixed, np.diag(np.cos(fixed)), seed=seed)).direction
+    size = 2.0**-15 * abs(float(direction[0] / direction[1]))  # twice what is smooth
+    kink = np.array([0.0, size])
+    beside = investigation(
+        lambda x: np.array([x[0], 0.0]) + kink * np.abs(x - fixed), fixed, np.diag([1.0, 0.0]), seed=seed
+    )
+    assert [glanced(case, questions).settles for case in (own, beside)] == [False, False]
 
 
 @pytest.mark.parametrize("beside", [0.0, 0.5, 1.5, -1.0])

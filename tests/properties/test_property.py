@@ -52,6 +52,7 @@ NEEDS: dict[str, type | None] = {
 REVERSE_ONLY = {"metadata", "batched_reverse", "layout", "aliasing", "symmetry", "compare"}
 FORWARD_ONLY = {"batched_forward"}
 BOTH_TOGETHER = {"adjoint"}
+OF_FORM = {"metadata", "dtypes", "batched_forward", "batched_reverse", "undefined"}
 WITHOUT_A_DERIVATIVE = {"unused", "repeatability", "mutation", "compare"}
 NAMES = pytest.mark.parametrize("name", PROPERTIES)
 
@@ -97,6 +98,17 @@ def test_in_forward_mode_alone_nothing_is_asked_about_reverse_mode() -> None:
 
 def test_a_problem_that_claims_no_derivative_is_asked_about_its_values_only() -> None:
     assert asked(problem(connected=False), BOTH) == WITHOUT_A_DERIVATIVE
+
+
+@pytest.mark.parametrize(
+    ("inputs", "outputs", "expected"),
+    [(0, 0, OF_FORM), (0, 3, set(PROPERTIES) - {"unused"}), (3, 0, set(PROPERTIES) - {"unused"})],
+)
+def test_only_where_there_are_no_elements_at_all_nothing_is_asked_about_them(
+    inputs: int, outputs: int, expected: set[str]
+) -> None:
+    made = array_problem(lambda x: np.zeros(outputs), np.zeros(inputs))
+    assert asked(dataclasses.replace(made, capabilities=problem().capabilities), BOTH) == expected
 
 
 @NAMES
