@@ -602,3 +602,63 @@ def test_an_exception_while_a_failure_is_explained_does_not_hide_it() -> None:
     x = torch.rand(3, dtype=torch.float64, requires_grad=True)
     with pytest.raises(GradcheckError, match="Jacobian mismatch"):
         gradcheck(Tired.apply, (x,))
+
+
+# arrays without elements
+
+
+class NoTangents(torch.autograd.Function):
+    """Twice the input, with a forward rule that raises."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        return 2 * x
+
+    @staticmethod
+    def backward(ctx: Any, g: torch.Tensor) -> torch.Tensor:
+        return 2 * g
+
+    @staticmethod
+    def jvp(ctx: Any, u: torch.Tensor) -> torch.Tensor:
+        raise ValueError("no tangents here")
+
+
+class NoGradient(torch.autograd.Function):
+    """Zeros, whose backward gives nothing."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        return 0 * x
+
+    @staticmethod
+    def backward(ctx: Any, g: torch.Tensor) -> None:
+        return None
+
+
+@pytest.mark.parametrize("fast_mode", [False, True])
+@pytest.mark.parametrize("check", [front.gradcheck, torch.autograd.gradcheck])
+@pytest.mark.parametrize("shape", [(0,), (0, 3), (3, 0)])
+def test_of_empty_tensors_forward_mode_is_asked_where_it_is_asked_for(shape: Any, check: Any, fast_mode: bool) -> None:
+    x = torch.empty(shape, dtype=torch.float64, requires_grad=True)
+    assert check(NoTangents.apply, (x,), fast_mode=fast_mode)
+    with pytest.raises(ValueError, match="no tangents here"):
+        check(NoTangents.apply, (x,), check_forward_ad=True, fast_mode=fast_mode)
+
+
+@pytest.mark.parametrize("fast_mode", [False, True])
+@pytest.mark.parametrize("check", [front.gradgradcheck, torch.autograd.gradgradcheck])
+@pytest.mark.parametrize("shape", [(0,), (0, 3), (3, 0)])
+def test_of_empty_tensors_a_second_derivative_may_not_depend_on_anything(
+    shape: Any, check: Any, fast_mode: bool
+) -> None:
+    x = torch.empty(shape, dtype=torch.float64, requires_grad=True)
+    assert check(NoGradient.apply, (x,), fast_mode=fast_mode)
+
+
+@pytest.mark.parametrize("function", [torch.sin, lambda x: 0 * x, torch.relu, lambda x: x.cumsum(0)])
+@pytest.mark.parametrize("value", [0.0, 1e-320])
+def test_many_outputs_that_are_zero_or_nearly_so(function: Any, value: float) -> None:
+    x = torch.full((40_000,), value, dtype=torch.float64, requires_grad=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", front.NonDifferentiableWarning)
+        assert front.gradcheck(function, (x,), fast_mode=True)

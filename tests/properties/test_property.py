@@ -100,15 +100,21 @@ def test_a_problem_that_claims_no_derivative_is_asked_about_its_values_only() ->
     assert asked(problem(connected=False), BOTH) == WITHOUT_A_DERIVATIVE
 
 
-@pytest.mark.parametrize(
-    ("inputs", "outputs", "expected"),
-    [(0, 0, OF_FORM), (0, 3, set(PROPERTIES) - {"unused"}), (3, 0, set(PROPERTIES) - {"unused"})],
-)
-def test_only_where_there_are_no_elements_at_all_nothing_is_asked_about_them(
-    inputs: int, outputs: int, expected: set[str]
+@pytest.mark.parametrize("modes", [REVERSE, BOTH, FORWARD])
+@pytest.mark.parametrize(("inputs", "outputs"), [(0, 0), (0, 3), (3, 0)])
+def test_only_of_backwards_without_any_elements_nothing_is_asked_about_them(
+    inputs: int, outputs: int, modes: tuple[Mode, ...]
 ) -> None:
     made = array_problem(lambda x: np.zeros(outputs), np.zeros(inputs))
-    assert asked(dataclasses.replace(made, capabilities=problem().capabilities), BOTH) == expected
+    empty = inputs == outputs == 0 and modes == REVERSE
+    expected = OF_FORM - FORWARD_ONLY if empty else asked(problem(), modes)
+    assert asked(dataclasses.replace(made, capabilities=problem().capabilities), modes) == expected
+
+
+def test_of_empty_arrays_without_a_derivative_what_is_always_asked_is_asked() -> None:
+    made = array_problem(lambda x: np.zeros(0), np.zeros(0), connected=False)
+    whole = dataclasses.replace(made, capabilities=problem().capabilities)
+    assert asked(whole, REVERSE) == asked(problem(connected=False), REVERSE)
 
 
 @NAMES

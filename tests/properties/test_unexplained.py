@@ -21,7 +21,7 @@ from gradproof.properties.unexplained import left_in_doubt
 from gradproof.results.finding import Entry, Finding
 
 SLOPE, CLAIMED, OFF = 1.0, 1.25, 0.25
-MESSAGE = "but the steps that noise leaves are no nearer to what is claimed than shorter"
+MESSAGE = "but short ones see the difference clearly: neither"
 
 
 def noisy(slope: Any = SLOPE, eps: float = DOUBLE) -> Investigation:
