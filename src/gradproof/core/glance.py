@@ -52,7 +52,7 @@ RUNGS = (14, 17)
 _SMALL, _FEW_ENTRIES = 2048, 2**20
 # Where every entry is wanted, errors that cancel to within this part of what must be seen are not looked for along
 # another direction, which is drawn by a seed that is so much further on.
-_FAR_BELOW, _FURTHER = 1.0 / 64.0, 2
+_FAR_BELOW, _FURTHER = 1.0 / 16.0, 2
 EXTRAPOLATED = 1.0 / (4.0 ** (RUNGS[1] - RUNGS[0]) - 1.0)
 """What Richardson's extrapolation adds of the difference of two quotients."""
 CURVED, CURVED_BESIDE = 2.0**-12, 2.0**-15
@@ -130,7 +130,7 @@ def acquits(investigation: Investigation, options: Options, length: int) -> bool
     if problem.inputs.size * problem.outputs.size > _FEW_ENTRIES:
         return False
     hidden = _hidden_by_rows(investigation, options, length)
-    return hidden <= 2.0 * _FAR_BELOW or (
+    return hidden <= 0.5 * _FAR_BELOW or (
         hidden <= 1.0 and _hidden_by_rows(investigation, options, length, _FURTHER) <= 1.0
     )
 
