@@ -342,6 +342,19 @@ DRAWING: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
 """Functions with random numbers behind a weight that is zero, so that they do not show in the values."""
 
 
+def seeded(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    return x.sin() + w * torch.rand(x.shape, generator=torch.Generator().manual_seed(3), dtype=x.dtype)
+
+
+def forked(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    with torch.random.fork_rng(devices=()):
+        torch.manual_seed(1)
+        return x.sin() + w * torch.randn_like(x)
+
+
+DRAWING |= {"a generator of its own": seeded, "a forked state": forked}
+
+
 def _behind_zero() -> tuple[torch.Tensor, torch.Tensor]:
     x = torch.randn(50, generator=torch.Generator().manual_seed(0))
     return x.requires_grad_(), torch.zeros(50, requires_grad=True)
@@ -416,9 +429,25 @@ def test_other_numbers_in_one_with_a_computation_are_no_twins() -> None:
 
 def test_a_call_that_draws_nothing_is_not_looked_at() -> None:
     drawn = Drawn(draws=False)
-    with drawn.given():
+    with drawn.given(), drawn.noticing():
         assert drawn.by_call(lambda: 3) == 3
     assert drawn.is_same
+
+
+@pytest.mark.parametrize(
+    ("operator", "draws"),
+    [
+        (torch.rand_like, True),
+        (lambda x: x.new_empty(3).normal_(generator=torch.Generator()), True),
+        (torch.sin, False),
+        (lambda x: torch.rrelu(x, 0.1, 0.3, training=True), False),
+    ],
+)
+def test_it_is_noticed_where_operators_draw_from_nothing_but_a_generator(operator: Any, draws: bool) -> None:
+    drawn = Drawn(draws=False)
+    with drawn.noticing():
+        operator(torch.ones(3))
+    assert drawn.draws == draws
 
 
 # values that are so small that round-off of numbers of order one inside an operator is seen in them

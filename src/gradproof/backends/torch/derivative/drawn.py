@@ -4,7 +4,8 @@ Behind a zero weight they do not show in the values, but in the gradient of the 
 recorded in a run of the call. Where it depends on nothing but a generator (`randn`, `normal_`, a mask of `dropout`), or
 is a sample of integers (`bernoulli`, `multinomial`), the twin is given the same numbers: they are exact in double
 precision. What is drawn in one with a computation (`rrelu`) cannot be given; that the twin draws the same there is seen
-by comparing both. All this only of calls that draw.
+by comparing both. All this only of calls that draw: of those that leave the global generators as they were, the first
+run of the twin shows whether an operator draws from one of its own.
 """
 
 from __future__ import annotations
@@ -73,10 +74,28 @@ class Drawn:
         self._first = self._first or giving
         return giving
 
+    def noticing(self) -> AbstractContextManager[Any]:
+        """While it is entered, it is noticed if operators draw."""
+        return nullcontext() if self.draws else _Noticing(self)
+
     @property
     def is_same(self) -> bool:
         """Whether the twin drew the same numbers, but for round-off, when it was run first."""
         return self._first.is_same if self._first is not None else not self.draws
+
+
+class _Noticing(TorchDispatchMode):
+    """While it is entered, it is noticed if operators draw numbers that depend on nothing but a generator."""
+
+    def __init__(self, drawn: Drawn) -> None:
+        super().__init__()
+        self._into = drawn
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        self._into.draws |= _draws(func) and _is_pure(func)
+        return func(*args, **(kwargs or {}))
 
 
 class _Recording(TorchDispatchMode):

@@ -121,10 +121,7 @@ class _Trial:
             return NOT_TRIED
         twin = self._twin
         try:
-            if self._drawn.draws:
-                self._called(self._point.coordinates)
-            with Widening() as widened:
-                twin.here = self._run(self._point.coordinates)
+            widened = self._widened_here()
             twin.widens, twin.inside = widened.coarsest > 0.0, max(self._point.space.coarsest_eps, widened.coarsest)
             if twin.inside > WIDEST_FORMAT:
                 return Tried(None, self._evaluations)
@@ -136,6 +133,18 @@ class _Trial:
         except Exception:  # whatever it raises in another precision, or on a device without it: it does not run there
             are_wide = is_one = False
         return Tried(twin if is_one else None, self._evaluations, twin.here if are_wide else None)
+
+    def _widened_here(self) -> Widening:
+        """Run the twin at the point, with the random numbers of the call."""
+        if self._drawn.draws:
+            self._called(self._point.coordinates)
+        with self._drawn.noticing() as noticing, Widening() as widened:
+            self._twin.here = self._run(self._point.coordinates)
+        if noticing is not None and self._drawn.draws:  # from generators of its own
+            self._called(self._point.coordinates)
+            with Widening() as widened:
+                self._twin.here = self._run(self._point.coordinates)
+        return widened
 
     def _run(self, coordinates: Vector) -> list[Any]:
         self._evaluations += 1
