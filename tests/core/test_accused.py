@@ -10,6 +10,7 @@ import pytest
 from array_problem import SINGLE, Part, investigation
 
 from gradproof.core.accused import Against, accused_entries
+from gradproof.core.directions import draw_direction
 from gradproof.core.entries import EveryEntry, Known
 from gradproof.core.investigation import Investigation
 from gradproof.core.ledger import ProbeRungs
@@ -17,7 +18,7 @@ from gradproof.core.options import Options
 from gradproof.core.problem import Mode
 from gradproof.core.status import Status
 from gradproof.core.stencil import Stencil
-from gradproof.core.survey import Survey, draw_direction
+from gradproof.core.survey import Survey
 
 POINT = np.array([0.7, -1.1, 1.9, 0.4])
 WRONG, KINK = Status.WRONG.rank, Status.KINK.rank

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from array_problem import DOUBLE, SINGLE, Part, investigation
 
-from gradproof.core.directions import is_long, stretched
+from gradproof.core.directions import draw_direction, is_long, stretched
 from gradproof.core.draws import random_probe
 from gradproof.core.investigation import Investigation
 from gradproof.core.ladder import rungs
@@ -16,7 +16,6 @@ from gradproof.core.options import Options, Strategy
 from gradproof.core.problem import Mode
 from gradproof.core.push import Push
 from gradproof.core.stencil import Stencil
-from gradproof.core.survey import draw_direction
 
 OPTIONS = Options(strategy=Strategy.PROBES, modes=(Mode.FORWARD,))
 

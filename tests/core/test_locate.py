@@ -12,9 +12,10 @@ from array_problem import investigation
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gradproof.core.directions import draw_direction
 from gradproof.core.locate import halve, worst_columns
 from gradproof.core.stencil import Stencil
-from gradproof.core.survey import Survey, draw_direction
+from gradproof.core.survey import Survey
 from gradproof.core.types import Vector
 
 SIZES = [1, 2, 3, 7, 8, 100, 1000, 4097]

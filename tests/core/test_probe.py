@@ -11,11 +11,12 @@ from array_problem import SINGLE, Part, investigation
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gradproof.core.directions import draw_direction
 from gradproof.core.investigation import Investigation
 from gradproof.core.ladder import rungs
 from gradproof.core.probe import Probe, aim, probe
 from gradproof.core.stencil import Stencil
-from gradproof.core.survey import Survey, draw_direction
+from gradproof.core.survey import Survey
 
 TWO, THREE = (14, 17), (11, 14, 17)
 

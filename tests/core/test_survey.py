@@ -7,11 +7,12 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from gradproof.core.directions import draw_direction
 from gradproof.core.investigation import Investigation
 from gradproof.core.problem import Problem
 from gradproof.core.space import vector_space
 from gradproof.core.stencil import Stencil
-from gradproof.core.survey import Survey, draw_direction
+from gradproof.core.survey import Survey
 from gradproof.core.types import Vector
 
 OUTPUTS = 40

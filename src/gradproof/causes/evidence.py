@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from gradproof.core.directions import draw_direction
 from gradproof.core.draws import basis
 from gradproof.core.investigation import Investigation
 from gradproof.core.ladder import stepped
@@ -21,7 +22,7 @@ from gradproof.core.precision import CONFIDENCE, DOUBLE
 from gradproof.core.problem import Mode
 from gradproof.core.space import Block
 from gradproof.core.stencil import Stencil
-from gradproof.core.survey import Survey, draw_direction
+from gradproof.core.survey import Survey
 from gradproof.core.types import Flags, Indices, Matrix, Vector
 from gradproof.results.finding import Entry
 

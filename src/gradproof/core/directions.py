@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,12 +15,25 @@ from gradproof.core.precision import DOUBLE
 from gradproof.core.problem import Problem
 from gradproof.core.types import Flags, Vector
 
+if TYPE_CHECKING:
+    from gradproof.core.stencil import Stencil
+
 # The finest rung of a survey in double precision: fine enough to step over few of a hundred thousand kinks.
 _FINEST = 35
 # The bits of a short direction's numbers.
 _BITS = 4
 # The bits of a number that its exponent takes; the rest is zero for a power of two.
 _EXPONENT = 0x7FF0_0000_0000_0000
+
+
+def draw_direction(stencil: Stencil) -> Vector:
+    """Random signs and magnitudes in units of each coordinate's scale, such that every step is exact."""
+    problem, investigation = stencil.problem, stencil.investigation
+    shared = investigation.direction if stencil.scale is investigation.scale else None
+    if shared is not None:
+        return shared
+    direction = investigation.draw(problem.inputs.size) * stencil.scale
+    return quantised(direction, problem.point, stencil.eps if stencil.only_eps is None else stencil.only_eps)
 
 
 def is_long(problem: Problem) -> bool:

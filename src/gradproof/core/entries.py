@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from gradproof.core.colours import confirmed
+from gradproof.core.directions import draw_direction
 from gradproof.core.draws import basis
 from gradproof.core.drowned import BURIED, hidden_behind_order_one, order_of
 from gradproof.core.flags import every, some
@@ -30,7 +31,7 @@ from gradproof.core.seen import Seen
 from gradproof.core.segments import clear, disputed
 from gradproof.core.status import Status
 from gradproof.core.stencil import Stencil
-from gradproof.core.survey import Survey, draw_direction
+from gradproof.core.survey import Survey
 from gradproof.core.suspects import Judged, Suspects
 from gradproof.core.together import Claim, joined, judge_many
 from gradproof.core.tolerances import Tolerances

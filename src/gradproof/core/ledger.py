@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gradproof.core.agreement import smallest_of
+from gradproof.core.directions import draw_direction
 from gradproof.core.draws import basis
 from gradproof.core.flags import some
 from gradproof.core.glance import RUNGS, Glance
@@ -27,7 +28,7 @@ from gradproof.core.rows import SeenRow
 from gradproof.core.seen import Entered
 from gradproof.core.space import Block, alike, rms
 from gradproof.core.stencil import Stencil
-from gradproof.core.survey import Survey, draw_direction
+from gradproof.core.survey import Survey
 from gradproof.core.suspects import Judged
 from gradproof.core.tolerances import Tolerances
 from gradproof.core.types import Vector

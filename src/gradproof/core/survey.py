@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from gradproof.core.directions import on_kinks, quantised
+from gradproof.core.directions import on_kinks
 from gradproof.core.ladder import settle
 from gradproof.core.norm import PART, norm, parts
 from gradproof.core.precision import BEND_ALONG, DOUBLE, EVALUATION_ROUND_OFF, OWN_SIZE, STRAIGHT
@@ -31,16 +31,6 @@ _GROWS, _JUMP = 3.0, 128.0
 # From so many rungs and outputs on, quotients tell how noisy a function is.
 _RUNGS_TO_TELL, _MANY = 4, 256
 _NO_BEND: Vector = np.zeros(0)
-
-
-def draw_direction(stencil: Stencil) -> Vector:
-    """Random signs and magnitudes in units of each coordinate's scale, such that every step is exact."""
-    problem, investigation = stencil.problem, stencil.investigation
-    shared = investigation.direction if stencil.scale is investigation.scale else None
-    if shared is not None:
-        return shared
-    direction = investigation.draw(problem.inputs.size) * stencil.scale
-    return quantised(direction, problem.point, stencil.eps if stencil.only_eps is None else stencil.only_eps)
 
 
 @dataclass(slots=True)

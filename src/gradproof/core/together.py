@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from gradproof.core.directions import on_kinks
+from gradproof.core.directions import draw_direction, on_kinks
 from gradproof.core.judge import Judge
 from gradproof.core.ledger import ProbeRungs
 from gradproof.core.precision import APART, DOUBLE, INNER_PRODUCT_ROUND_OFF
@@ -21,7 +21,6 @@ from gradproof.core.problem import Mode
 from gradproof.core.side_survey import SideSurvey
 from gradproof.core.status import Status
 from gradproof.core.stencil import Stencil
-from gradproof.core.survey import draw_direction
 from gradproof.core.suspects import Judged, Statuses, Suspects
 from gradproof.core.tolerances import Tolerances
 from gradproof.core.types import Flags, Indices, Vector

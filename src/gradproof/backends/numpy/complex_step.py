@@ -20,12 +20,13 @@ import numpy as np
 from gradproof.backends.numpy.arrays import Array, as_numbers, split
 from gradproof.backends.numpy.setting import Setting
 from gradproof.core.capabilities import Original, StandIn
+from gradproof.core.directions import draw_direction
 from gradproof.core.investigation import Investigation
 from gradproof.core.ladder import rungs
 from gradproof.core.precision import CLEAR, CONFIDENCE, SUM_ROUND_OFF
 from gradproof.core.problem import Problem
 from gradproof.core.stencil import Stencil
-from gradproof.core.survey import Survey, draw_direction
+from gradproof.core.survey import Survey
 from gradproof.core.types import Vector
 
 # The step is so small that its square is nothing beside 1, and so large that nothing underflows. The factors take
