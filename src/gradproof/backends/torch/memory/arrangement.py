@@ -63,7 +63,7 @@ def build_in(layout: MemoryLayout, coordinates: Vector, like: torch.Tensor) -> t
 def _expanded(elements: Array) -> torch.Tensor:
     """All elements in one place. Where they would lie otherwise are zeros: a backward may look there.
 
-    Which nobody writes, so that many of them take no time and no memory.
+    Many zeros that nobody writes take no time and no memory.
     """
     memory = np.zeros(elements.shape, elements.dtype)
     memory.reshape(-1)[0] = elements[(0,) * elements.ndim]
@@ -108,7 +108,7 @@ def _slice_of(shape: Sequence[int]) -> tuple[tuple[int, ...], slice]:
 
 
 def _tensor_expanded(tensor: torch.Tensor) -> torch.Tensor:
-    tensor.view(-1)[1:] = _GAP
+    tensor.view(-1)[1:] = 0.0
     return tensor.as_strided(tensor.shape, (0,) * tensor.dim())
 
 
